@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "ctl.h"
+
+static void print_attempts(json_t *port)
+{
+	json_t *text;
+	size_t i;
+
+	json_array_foreach(json_object_get(port, "attempts"), i, text)
+		printf("%s: %s\n", get_text(port, "name"), json_string_value(text));
+}
+
+static void print_table(json_t *list)
+{
+	static const char *const headers[] = { "PORT", "STATE", "DRIVER", "MODE", "ASKED", "XDP", "ZERO-COPY", ">MTU", "MAC",
+		">RXQ", ">TXQ", ">RX PACKETS", ">TX PACKETS" };
+	struct table *t = table_new(headers, sizeof(headers) / sizeof(headers[0]));
+	json_t *p;
+	size_t i;
+
+	json_array_foreach(list, i, p) {
+		table_cell(t, "%s", get_text(p, "name"));
+		table_cell(t, "%s", get_text(p, "state"));
+		table_cell(t, "%s", get_text(p, "driver"));
+		table_cell(t, "%s", get_text(p, "mode"));
+		table_cell(t, "%s", get_text(p, "mode_requested"));
+		table_cell(t, "%s", get_text(p, "xdp_attach"));
+		table_cell(t, "%s", get_bool(p, "zero_copy") ? "yes" : "no");
+		table_cell(t, "%" PRIu64, get_number(p, "mtu"));
+		table_cell(t, "%s", get_text(p, "mac"));
+		table_cell(t, "%" PRIu64, get_number(p, "rx_queues"));
+		table_cell(t, "%" PRIu64, get_number(p, "tx_queues"));
+		table_cell(t, "%" PRIu64, get_number(p, "rx_packets"));
+		table_cell(t, "%" PRIu64, get_number(p, "tx_packets"));
+	}
+	table_print(t);
+	json_array_foreach(list, i, p)
+		print_attempts(p);
+}
+
+int cmd_port(struct ctl *ctl, int argc, char **argv)
+{
+	json_t *list = NULL;
+	int code;
+
+	if (argc > 1)
+		return ctl_usage_error(ctl, "unexpected argument \"%s\"", argv[1]);
+	code = ctl_call(ctl, "port", argc ? json_pack("{s:s}", "name", argv[0]) : NULL, &list);
+	if (code)
+		return code;
+	if (ctl->json)
+		ctl_print_json(list);
+	else
+		print_table(list);
+	json_decref(list);
+	return CTL_OK;
+}
