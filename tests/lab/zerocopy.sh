@@ -7,6 +7,7 @@ set -u
 bin=$1 count=${2:-10000}
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=$(mktemp -d /run/zerocopy.XXXXXX)
+modprobe -a tun sch_ingress cls_bpf act_mirred
 for i in 0 1; do
 	ip netns add "zc$i"
 	ip link set "h$i" netns "zc$i"

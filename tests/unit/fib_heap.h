@@ -28,7 +28,7 @@ static bool small;
 static uint64_t seed;
 static uint64_t random_state;
 
-static uint64_t random_next(void)
+static inline uint64_t random_next(void)
 {
 	uint64_t z = random_state += 0x9e3779b97f4a7c15u;
 
@@ -37,7 +37,7 @@ static uint64_t random_next(void)
 	return z ^ z >> 31;
 }
 
-static unsigned random_below(unsigned n)
+static inline unsigned random_below(unsigned n)
 {
 	return random_next() % n;
 }
@@ -60,7 +60,7 @@ struct heap {
 	struct retired *first;
 };
 
-static void *heap_alloc(void *ctx, size_t bytes)
+static inline void *heap_alloc(void *ctx, size_t bytes)
 {
 	struct heap *h = ctx;
 	void *p;
@@ -76,7 +76,7 @@ static void *heap_alloc(void *ctx, size_t bytes)
 	return p;
 }
 
-static void heap_release(void *ctx, void *p, size_t bytes)
+static inline void heap_release(void *ctx, void *p, size_t bytes)
 {
 	struct heap *h = ctx;
 
@@ -89,7 +89,7 @@ static void heap_release(void *ctx, void *p, size_t bytes)
 	free(p);
 }
 
-static void heap_retire(void *ctx, void *p, size_t bytes)
+static inline void heap_retire(void *ctx, void *p, size_t bytes)
 {
 	struct heap *h = ctx;
 	struct retired *r = malloc(sizeof(*r));
@@ -99,13 +99,13 @@ static void heap_retire(void *ctx, void *p, size_t bytes)
 	h->first = r;
 }
 
-static uint64_t heap_grace(void *ctx)
+static inline uint64_t heap_grace(void *ctx)
 {
 	return ((struct heap *)ctx)->periods;
 }
 
 /* A grace period ends: what was retired two calls ago is freed. */
-static void heap_period(struct heap *h)
+static inline void heap_period(struct heap *h)
 {
 	struct retired **place = &h->first;
 
@@ -123,12 +123,12 @@ static void heap_period(struct heap *h)
 	}
 }
 
-static struct heap heap_new(void)
+static inline struct heap heap_new(void)
 {
 	return (struct heap){ .fail_after = -1 };
 }
 
-static struct fib *make_fib(struct heap *h)
+static inline struct fib *make_fib(struct heap *h)
 {
 	struct route_memory m = { heap_alloc, heap_release, heap_retire, heap_grace, h };
 	struct fib *f;
@@ -139,7 +139,7 @@ static struct fib *make_fib(struct heap *h)
 	return f;
 }
 
-static void check_empty(struct heap *h)
+static inline void check_empty(struct heap *h)
 {
 	heap_period(h);
 	heap_period(h);
@@ -147,7 +147,7 @@ static void check_empty(struct heap *h)
 	assert_int_equal(h->blocks, 0);
 }
 
-static struct fib_sizes sizes(const struct fib *f)
+static inline struct fib_sizes sizes(const struct fib *f)
 {
 	struct fib_sizes s;
 
@@ -157,20 +157,20 @@ static struct fib_sizes sizes(const struct fib *f)
 
 /* ---- specifications ---- */
 
-static struct fib_path_spec path4(uint16_t iface, uint8_t last, uint32_t weight, bool dead)
+static inline struct fib_path_spec path4(uint16_t iface, uint8_t last, uint32_t weight, bool dead)
 {
 	return (struct fib_path_spec){ .iface = iface, .dead = dead, .gateway_family = 4, .weight = weight,
 		.gateway = { 192, 0, 2, last } };
 }
 
-static struct fib_iface iface_of(uint16_t number, uint16_t port, uint16_t vlan, uint16_t proto)
+static inline struct fib_iface iface_of(uint16_t number, uint16_t port, uint16_t vlan, uint16_t proto)
 {
 	return (struct fib_iface){ .number = number, .port = port, .vlan = vlan, .mtu = 1500, .ifindex = 100 + number,
 		.vlan_proto = __builtin_bswap16(proto) };
 }
 
 /* First thing in main(). */
-static void test_start(void)
+static inline void test_start(void)
 {
 	const char *s = getenv("ROUTERD_TEST_SEED");
 
