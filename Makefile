@@ -173,15 +173,23 @@ lint:
 	$(Q)tests/lint/run.sh $(O)
 
 # ---- installation ----
+UNITS = $(wildcard systemd/*.service systemd/*.socket)
 install: all
 	install -D -m 0755 $(O)/routerd $(DESTDIR)$(sbindir)/routerd
 	install -D -m 0755 $(O)/routerctl $(DESTDIR)$(bindir)/routerctl
 	test -e $(DESTDIR)$(sysconfdir)/routerd/routerd.ini || \
 		install -D -m 0644 etc/routerd.ini $(DESTDIR)$(sysconfdir)/routerd/routerd.ini
 	install -D -m 0644 etc/bash-completion/routerctl $(DESTDIR)$(completionsdir)/routerctl
+	install -D -m 0644 systemd/routerd.conf $(DESTDIR)$(sysusersdir)/routerd.conf
+	install -d $(DESTDIR)$(unitdir)
+	for unit in $(UNITS); do \
+		sed 's,/usr/sbin,$(sbindir),g' $$unit > $(DESTDIR)$(unitdir)/$$(basename $$unit) && \
+		chmod 0644 $(DESTDIR)$(unitdir)/$$(basename $$unit) || exit 1; done
 
+# The configuration stays.
 uninstall:
-	rm -f $(DESTDIR)$(sbindir)/routerd $(DESTDIR)$(bindir)/routerctl $(DESTDIR)$(completionsdir)/routerctl
+	rm -f $(DESTDIR)$(sbindir)/routerd $(DESTDIR)$(bindir)/routerctl $(DESTDIR)$(completionsdir)/routerctl \
+		$(DESTDIR)$(sysusersdir)/routerd.conf $(addprefix $(DESTDIR)$(unitdir)/,$(notdir $(UNITS)))
 
 clean:
 	rm -rf $(O)

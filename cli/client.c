@@ -19,10 +19,15 @@ static struct line_buffer input;
 static int unreachable(const struct ctl *ctl, int error)
 {
 	if (error == EACCES || error == EPERM)
-		fprintf(stderr, "routerctl: not allowed to use %s: be root or a member of the socket's group\n", ctl->socket);
+		fprintf(stderr,
+			"routerctl: not allowed to use %s: be root or a member of the socket's group\n",
+			ctl->socket);
 	else
-		fprintf(stderr, "routerctl: routerd does not answer on %s (%s); start it with \"systemctl start routerd\" or "
-			"\"routerd -c FILE\", or name its socket with --socket\n", ctl->socket, strerror(error));
+		fprintf(stderr,
+			"routerctl: routerd does not answer on %s (%s); start it with \"systemctl start "
+			"routerd\" or "
+			"\"routerd -c FILE\", or name its socket with --socket\n",
+			ctl->socket, strerror(error));
 	return CTL_UNREACHABLE;
 }
 
@@ -132,7 +137,8 @@ static void print_element(json_t *element, bool *first)
 	json_dumpf(element, stdout, JSON_COMPACT | JSON_ENCODE_ANY);
 }
 
-int ctl_list(struct ctl *ctl, const char *command, json_t *arguments, void (*row)(void *ctx, json_t *element), void *ctx)
+int ctl_list(struct ctl *ctl, const char *command, json_t *arguments, void (*row)(void *ctx, json_t *element),
+	void *ctx)
 {
 	json_t *base = arguments ? arguments : json_object(), *page = NULL, *element;
 	char *next = NULL;

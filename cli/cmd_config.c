@@ -15,7 +15,8 @@ static void print_value(void *ctx, json_t *v)
 	char text[300];
 
 	if (strcmp(l->section, get_text(v, "section"))) {
-		printf("%s%s[%s]%s\n", *l->section ? "\n" : "", style_bold(), get_text(v, "section"), style_end());
+		printf("%s%s[%s]%s\n", *l->section ? "\n" : "", style_bold(), get_text(v, "section"),
+			style_end());
 		snprintf(l->section, sizeof(l->section), "%s", get_text(v, "section"));
 	}
 	snprintf(text, sizeof(text), "%s = %s", get_text(v, "key"), get_text(v, "value"));

@@ -17,7 +17,8 @@ static void add_row(void *ctx, json_t *d)
 
 int cmd_drops(struct ctl *ctl, int argc, char **argv)
 {
-	static const char *const headers[] = { "PORT", "CLASS", "WHERE", "REASON", ">PACKETS", ">BYTES", "MEANING" };
+	static const char *const headers[] = {
+		"PORT", "CLASS", "WHERE", "REASON", ">PACKETS", ">BYTES", "MEANING"};
 	struct table *t = NULL;
 	json_t *arguments;
 	int code = ctl_no_arguments(ctl, argc, argv);

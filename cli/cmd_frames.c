@@ -23,7 +23,8 @@ static void print_table(json_t *s)
 	if (get_bool(s, "balanced"))
 		printf("\n%" PRIu64 " frames: balanced\n", get_number(s, "total"));
 	else
-		printf("\n%" PRIu64 " frames: %sLEAK%s: the places do not add up\n", get_number(s, "total"), style_red(), style_end());
+		printf("\n%" PRIu64 " frames: %sLEAK%s: the places do not add up\n", get_number(s, "total"),
+			style_red(), style_end());
 }
 
 int cmd_frames(struct ctl *ctl, int argc, char **argv)

@@ -28,7 +28,9 @@ static void print_path(json_t *path)
 	size_t i;
 
 	if (*get_text(path, "gateway"))
-		printf(" via %s%s", strchr(get_text(path, "gateway"), ':') && get_bool(path, "other_family") ? "inet6 " : "",
+		printf(" via %s%s",
+			strchr(get_text(path, "gateway"), ':') && get_bool(path, "other_family") ? "inet6 "
+												 : "",
 			get_text(path, "gateway"));
 	if (*get_text(path, "dev"))
 		printf(" dev %s", get_text(path, "dev"));
@@ -99,8 +101,9 @@ static void print_route_get(json_t *g)
 		printf(" lladdr %s", get_text(g, "lladdr"));
 	if (get_number(g, "mtu"))
 		printf(" mtu %" PRIu64, get_number(g, "mtu"));
-	printf("\n    matched %s  verdict %s (%s)\n", *get_text(g, "matched") ? get_text(g, "matched") : "nothing",
-		get_text(g, "verdict"), get_text(g, "verdict_help"));
+	printf("\n    matched %s  verdict %s (%s)\n",
+		*get_text(g, "matched") ? get_text(g, "matched") : "nothing", get_text(g, "verdict"),
+		get_text(g, "verdict_help"));
 	if (json_array_size(paths) > 1)
 		json_array_foreach(paths, i, path) {
 			fputs("    nexthop", stdout);
@@ -122,7 +125,8 @@ static int route_get(struct ctl *ctl, int argc, char **argv)
 
 		if ((!from && !iif) || i + 1 == argc) {
 			json_decref(arguments);
-			return ctl_usage_error(ctl, from || iif ? "\"%s\" needs a value" : "unexpected argument \"%s\"", argv[i]);
+			return ctl_usage_error(ctl,
+				from || iif ? "\"%s\" needs a value" : "unexpected argument \"%s\"", argv[i]);
 		}
 		json_object_set_new(arguments, argv[i], json_string(argv[i + 1]));
 	}

@@ -25,11 +25,13 @@ static void print_uptime(uint64_t s)
 
 static void print_mirror(json_t *m)
 {
-	printf("mirror             %s: %" PRIu64 " IPv4 and %" PRIu64 " IPv6 routes, %" PRIu64 " next hops, %" PRIu64
-	       " neighbours, %" PRIu64 " rules, %" PRIu64 " links, %" PRIu64 " addresses, %" PRIu64 " resyncs\n",
-		get_bool(m, "synced") ? "in step with the kernel" : "not in step yet", get_number(m, "routes4"),
-		get_number(m, "routes6"), get_number(m, "nexthops"), get_number(m, "neighbours"), get_number(m, "rules"),
-		get_number(m, "links"), get_number(m, "addresses"), get_number(m, "resyncs"));
+	printf("mirror             %s: %" PRIu64 " IPv4 and %" PRIu64 " IPv6 routes, %" PRIu64
+	       " next hops, %" PRIu64 " neighbours, %" PRIu64 " rules, %" PRIu64 " links, %" PRIu64
+	       " addresses, %" PRIu64 " resyncs\n",
+		get_bool(m, "synced") ? "in step with the kernel" : "not in step yet",
+		get_number(m, "routes4"), get_number(m, "routes6"), get_number(m, "nexthops"),
+		get_number(m, "neighbours"), get_number(m, "rules"), get_number(m, "links"),
+		get_number(m, "addresses"), get_number(m, "resyncs"));
 }
 
 int cmd_status(struct ctl *ctl, int argc, char **argv)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * routerd: arguments, the event loop, and start and end of the router. See HACKING.md for the map of the house.
+ * routerd: arguments, the event loop, and start and end of the router. See HACKING.md for the map of the
+ * house.
  *
  * Exit codes: 0 stopped as asked, 1 could not start or go on, 2 wrong arguments.
  */
@@ -131,7 +132,8 @@ static int on_hangup(sd_event_source *source, const struct signalfd_siginfo *si,
 	return 0;
 }
 
-/* Signals are blocked before any thread is made, so that all threads inherit that and this loop alone gets them. */
+/* Signals are blocked before any thread is made, so that all threads inherit that and this loop alone gets
+ * them. */
 static int watch_signals(sd_event *event)
 {
 	sigset_t set;

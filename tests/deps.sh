@@ -4,7 +4,7 @@ set -u
 packages=(
 	build-essential pkg-config clang llvm bpftool git
 	libbpf-dev libxdp-dev libmnl-dev libsystemd-dev libinih-dev libjansson-dev libmicrohttpd-dev liburcu-dev libcmocka-dev
-	iproute2 ethtool iputils-ping iperf3 tcpdump traceroute procps kmod
+	systemd systemd-container iproute2 ethtool iputils-ping iperf3 tcpdump traceroute procps kmod
 	python3 python3-scapy python3-pytest bird2 frr prometheus valgrind shellcheck
 )
 missing=()

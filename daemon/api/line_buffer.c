@@ -54,7 +54,8 @@ int line_buffer_read(struct line_buffer *b, int fd)
 
 bool line_buffer_peek(struct line_buffer *b, const char **ret_line, size_t *ret_length)
 {
-	char *newline = b->used > b->scanned ? memchr(b->data + b->scanned, '\n', b->used - b->scanned) : NULL;
+	char *newline =
+		b->used > b->scanned ? memchr(b->data + b->scanned, '\n', b->used - b->scanned) : NULL;
 
 	if (!newline) {
 		b->scanned = b->used;

@@ -29,7 +29,8 @@ unsigned suggest_distance(const char *a, const char *b)
 			}
 			x = tolower((unsigned char)a[i - 1]);
 			y = tolower((unsigned char)b[j - 1]);
-			row[i][j] = min_of(min_of(row[i - 1][j], row[i][j - 1]) + 1, row[i - 1][j - 1] + (x != y));
+			row[i][j] = min_of(
+				min_of(row[i - 1][j], row[i][j - 1]) + 1, row[i - 1][j - 1] + (x != y));
 			if (i > 1 && j > 1 && x == tolower((unsigned char)b[j - 2]) &&
 			    y == tolower((unsigned char)a[i - 2]))
 				row[i][j] = min_of(row[i][j], row[i - 2][j - 2] + 1);

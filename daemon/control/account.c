@@ -40,7 +40,6 @@ static void add_queues(const struct router *r, uint16_t number, struct account_d
 	for (unsigned i = 0; !ports_rx_info(r->ports, number, i, &q); i++) {
 		d->xsk[ACCOUNT_XSK_RX_DROPPED] += q.kernel.rx_dropped;
 		d->xsk[ACCOUNT_XSK_RING_FULL] += q.kernel.rx_ring_full;
-		d->verdicts[VERDICT_DROP_INVALID_DESCRIPTOR].packets += q.invalid;
 		d->waiting += q.waiting;
 	}
 	for (unsigned i = 0; !ports_tx_info(r->ports, number, i, &q); i++) {
@@ -113,5 +112,6 @@ void account_add(struct account *total, const struct account *a)
 
 void account_conclude(struct account *a)
 {
-	a->balanced = a->received.packets == a->forwarded.packets + a->kernel.packets + a->dropped.packets + a->held;
+	a->balanced = a->received.packets ==
+		      a->forwarded.packets + a->kernel.packets + a->dropped.packets + a->held;
 }

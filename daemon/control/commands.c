@@ -58,5 +58,6 @@ json_t *json_sum(const struct account_sum *s)
 
 void format_mac(const uint8_t mac[6], char out[MAC_TEXT_LENGTH])
 {
-	snprintf(out, MAC_TEXT_LENGTH, "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
+	snprintf(out, MAC_TEXT_LENGTH, "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3],
+		mac[4], mac[5]);
 }

@@ -29,7 +29,8 @@ static const char *state_name(uint16_t state)
 		const char *name;
 	} names[] = {
 		{ NUD_PERMANENT, "PERMANENT" }, { NUD_NOARP, "NOARP" }, { NUD_REACHABLE, "REACHABLE" },
-		{ NUD_STALE, "STALE" }, { NUD_DELAY, "DELAY" }, { NUD_PROBE, "PROBE" }, { NUD_FAILED, "FAILED" },
+		{ NUD_STALE, "STALE" }, { NUD_DELAY, "DELAY" }, { NUD_PROBE, "PROBE" },
+		{ NUD_FAILED, "FAILED" },
 		{ NUD_INCOMPLETE, "INCOMPLETE" },
 	};
 
@@ -67,8 +68,10 @@ static void add_neighbour(void *ctx, const struct mirror_neigh *n)
 	inet_ntop(n->family == 4 ? AF_INET : AF_INET6, n->addr, address, sizeof(address));
 	if (n->has_mac)
 		format_mac(n->mac, mac);
-	append_new(l->list, json_pack("{s:s, s:I, s:s, s:s?, s:s, s:b, s:o}", "dst", address, "family", (json_int_t)n->family,
-		"dev", link ? link->name : "", "lladdr", n->has_mac ? mac : NULL, "state", state_name(n->state),
+	append_new(l->list, json_pack("{s:s, s:I, s:s, s:s?, s:s, s:b, s:o}", "dst", address,
+		"family", (json_int_t)n->family,
+		"dev", link ? link->name : "", "lladdr", n->has_mac ? mac : NULL,
+		"state", state_name(n->state),
 		"port", n->slot != FIB_NEIGH_NONE, "used_s", used_seconds(l, n)));
 }
 

@@ -52,9 +52,12 @@ static void add_port(struct router *r, uint16_t number, json_t *list)
 		format_mac(l->mac, mac);
 	append_new(list, json_pack("{s:s, s:I, s:I, s:s, s:s, s:s, s:s, s:s, s:b, s:o, s:I, s:s, s:I, s:I, s:I, s:I, s:b, s:I, s:I, "
 		"s:I, s:I}",
-		"name", i.name, "number", (json_int_t)number, "ifindex", (json_int_t)i.ifindex, "driver", i.driver,
-		"state", state_of(&i), "mode", xsk_mode_name(i.mode), "mode_requested", xsk_mode_name(i.mode_requested),
-		"xdp_attach", i.native ? "native" : "generic", "zero_copy", i.zero_copy, "attempts", lines_of(i.attempts),
+		"name", i.name, "number", (json_int_t)number, "ifindex", (json_int_t)i.ifindex,
+		"driver", i.driver,
+		"state", state_of(&i), "mode", xsk_mode_name(i.mode),
+		"mode_requested", xsk_mode_name(i.mode_requested),
+		"xdp_attach", i.native ? "native" : "generic", "zero_copy", i.zero_copy,
+		"attempts", lines_of(i.attempts),
 		"mtu", (json_int_t)(l ? l->mtu : i.mtu), "mac", mac, "rx_queues", (json_int_t)i.rxq_count,
 		"tx_queues", (json_int_t)i.txq_count, "device_rx_queues", (json_int_t)i.device_rx,
 		"device_tx_queues", (json_int_t)i.device_tx, "carrier", i.carrier,
@@ -79,14 +82,18 @@ static json_t *rx_object(const struct port_info *i, const struct port_queue_info
 
 	return json_pack("{s:s, s:I, s:s, s:I, s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
 		"s:{s:I, s:I, s:I, s:I, s:I, s:I}}",
-		"port", i->name, "queue", (json_int_t)q->queue_id, "direction", "rx", "worker", (json_int_t)q->worker,
+		"port", i->name, "queue", (json_int_t)q->queue_id,
+		"direction", "rx", "worker", (json_int_t)q->worker,
 		"rung", q->zero_copy ? "zero-copy" : "copy", "reason", "", "zero_copy", q->zero_copy,
 		"packets", (json_int_t)q->packets, "bytes", (json_int_t)q->bytes,
-		"lost", (json_int_t)(k->rx_dropped + k->rx_ring_full + q->invalid), "in_fill", (json_int_t)q->in_fill,
+		"lost", (json_int_t)(k->rx_dropped + k->rx_ring_full + q->invalid),
+		"in_fill", (json_int_t)q->in_fill,
 		"waiting", (json_int_t)q->waiting, "refill_short", (json_int_t)q->refill_short,
 		"invalid", (json_int_t)q->invalid, "xsk_statistics", "rx_dropped", (json_int_t)k->rx_dropped,
-		"rx_invalid_descs", (json_int_t)k->rx_invalid_descs, "tx_invalid_descs", (json_int_t)k->tx_invalid_descs,
-		"rx_ring_full", (json_int_t)k->rx_ring_full, "rx_fill_ring_empty", (json_int_t)k->rx_fill_ring_empty,
+		"rx_invalid_descs", (json_int_t)k->rx_invalid_descs,
+		"tx_invalid_descs", (json_int_t)k->tx_invalid_descs,
+		"rx_ring_full", (json_int_t)k->rx_ring_full,
+		"rx_fill_ring_empty", (json_int_t)k->rx_fill_ring_empty,
 		"tx_ring_empty", (json_int_t)k->tx_ring_empty);
 }
 
@@ -96,11 +103,15 @@ static json_t *tx_object(const struct port_info *i, const struct port_queue_info
 
 	return json_pack("{s:s, s:I, s:s, s:o, s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
 		"port", i->name, "queue", (json_int_t)q->queue_id, "direction", "tx", "worker", worker,
-		"rung", q->rung == PORT_TXQ_SHARED ? "shared" : "exclusive", "reason", i->rung_reason, "zero_copy", q->zero_copy,
-		"packets", (json_int_t)q->packets, "bytes", (json_int_t)q->bytes, "lost", (json_int_t)q->busy_drops,
-		"users", (json_int_t)q->users, "in_flight", (json_int_t)q->in_flight, "completed", (json_int_t)q->completed,
+		"rung", q->rung == PORT_TXQ_SHARED ? "shared" : "exclusive", "reason", i->rung_reason,
+		"zero_copy", q->zero_copy,
+		"packets", (json_int_t)q->packets, "bytes", (json_int_t)q->bytes,
+		"lost", (json_int_t)q->busy_drops,
+		"users", (json_int_t)q->users, "in_flight", (json_int_t)q->in_flight,
+		"completed", (json_int_t)q->completed,
 		"bogus_completions", (json_int_t)q->bogus_completions, "late", (json_int_t)q->late,
-		"stuck", (json_int_t)q->stuck, "kicks", (json_int_t)q->kicks, "kick_again", (json_int_t)q->kick_again,
+		"stuck", (json_int_t)q->stuck, "kicks", (json_int_t)q->kicks,
+		"kick_again", (json_int_t)q->kick_again,
 		"kick_errors", (json_int_t)q->kick_errors, "busy_drops", (json_int_t)q->busy_drops,
 		"lock_contended", (json_int_t)q->lock_contended);
 }

@@ -19,7 +19,8 @@
 
 static const char *type_name(uint8_t type)
 {
-	static const char *const names[] = { "unspec", "unicast", "local", "broadcast", "anycast", "multicast", "blackhole",
+	static const char *const names[] = { "unspec", "unicast", "local", "broadcast", "anycast",
+		"multicast", "blackhole",
 		"unreachable", "prohibit", "throw", "nat", "xresolve" };
 
 	return type < ARRAY_LENGTH(names) ? names[type] : "unknown";
@@ -38,9 +39,11 @@ static json_t *protocol_text(uint8_t protocol)
 		const char *name;
 	} names[] = {
 		{ RTPROT_REDIRECT, "redirect" }, { RTPROT_KERNEL, "kernel" }, { RTPROT_BOOT, "boot" },
-		{ RTPROT_STATIC, "static" }, { RTPROT_RA, "ra" }, { RTPROT_ZEBRA, "zebra" }, { RTPROT_BIRD, "bird" },
+		{ RTPROT_STATIC, "static" }, { RTPROT_RA, "ra" }, { RTPROT_ZEBRA, "zebra" },
+		{ RTPROT_BIRD, "bird" },
 		{ RTPROT_DHCP, "dhcp" }, { RTPROT_KEEPALIVED, "keepalived" }, { RTPROT_BABEL, "babel" },
-		{ RTPROT_BGP, "bgp" }, { RTPROT_ISIS, "isis" }, { RTPROT_OSPF, "ospf" }, { RTPROT_RIP, "rip" },
+		{ RTPROT_BGP, "bgp" }, { RTPROT_ISIS, "isis" }, { RTPROT_OSPF, "ospf" },
+		{ RTPROT_RIP, "rip" },
 		{ RTPROT_EIGRP, "eigrp" },
 	};
 
@@ -122,13 +125,15 @@ static int parse_prefix(const char *text, struct route_filter *f)
 
 static bool filter_passes(const struct route_filter *f, const struct mirror_route *r)
 {
-	if (!f->table ? r->table == RT_TABLE_LOCAL : strcmp(f->table, "all") && strcmp(f->table, table_name(r->table)))
+	if (!f->table ? r->table == RT_TABLE_LOCAL :
+				strcmp(f->table, "all") && strcmp(f->table, table_name(r->table)))
 		return false;
 	if (!f->by_prefix)
 		return true;
 	if (f->any_family_default)
 		return !r->plen;
-	return r->family == f->prefix_family && r->plen == f->plen && !memcmp(r->dst, f->prefix, r->family == 4 ? 4 : 16);
+	return r->family == f->prefix_family && r->plen == f->plen &&
+	       !memcmp(r->dst, f->prefix, r->family == 4 ? 4 : 16);
 }
 
 static json_t *path_object(const struct mirror_path *p, uint8_t family)
@@ -142,7 +147,8 @@ static json_t *path_object(const struct mirror_path *p, uint8_t family)
 	if (p->flags & RTNH_F_LINKDOWN)
 		append_new(flags, json_string("linkdown"));
 	return json_pack("{s:o, s:s, s:I, s:o, s:b}", "gateway",
-		p->gateway_family ? address_text(p->gateway_family, p->gateway) : json_null(), "dev", p->device,
+		p->gateway_family ? address_text(p->gateway_family, p->gateway) : json_null(),
+		"dev", p->device,
 		"weight", (json_int_t)p->weight, "flags", flags,
 		"other_family", p->gateway_family && p->gateway_family != family);
 }
@@ -158,13 +164,17 @@ static void add_route(void *ctx, const struct mirror_route *r)
 	for (unsigned i = 0; i < r->path_count; i++)
 		append_new(paths, path_object(&r->paths[i], r->family));
 	append_new(f->list, json_pack("{s:o, s:I, s:s, s:s, s:I, s:o, s:I, s:I, s:b, s:s, s:o}",
-		"dst", prefix_text(r->family, r->dst, r->plen), "family", (json_int_t)r->family, "table", table_name(r->table),
-		"type", type_name(r->type), "metric", (json_int_t)r->metric, "protocol", protocol_text(r->protocol),
+		"dst", prefix_text(r->family, r->dst, r->plen), "family", (json_int_t)r->family,
+		"table", table_name(r->table),
+		"type", type_name(r->type), "metric", (json_int_t)r->metric,
+		"protocol", protocol_text(r->protocol),
 		"mtu", (json_int_t)r->mtu, "nexthop_id", (json_int_t)r->nexthop_id, "best", r->best,
-		"verdict", r->best && r->verdict < VERDICT_COUNT ? verdict_info[r->verdict].label : "", "paths", paths));
+		"verdict", r->best && r->verdict < VERDICT_COUNT ? verdict_info[r->verdict].label : "",
+		"paths", paths));
 }
 
-static int read_filter(json_t *arguments, struct route_filter *f, const char **ret_after, struct command_reply *reply)
+static int read_filter(json_t *arguments, struct route_filter *f, const char **ret_after,
+	struct command_reply *reply)
 {
 	json_t *family = json_object_get(arguments, "family");
 	const char *prefix;
@@ -179,11 +189,14 @@ static int read_filter(json_t *arguments, struct route_filter *f, const char **r
 	f->family = (int)json_integer_value(family);
 	if (family && f->family != 4 && f->family != 6)
 		return error_set(&reply->error, EINVAL, "the family is 4 or 6");
-	if (f->table && strcmp(f->table, "main") && strcmp(f->table, "local") && strcmp(f->table, "default") &&
+	if (f->table && strcmp(f->table, "main") && strcmp(f->table, "local") &&
+		strcmp(f->table, "default") &&
 	    strcmp(f->table, "all"))
-		return error_set(&reply->error, EINVAL, "unknown table \"%.40s\": main, default, local or all", f->table);
+		return error_set(&reply->error, EINVAL,
+			"unknown table \"%.40s\": main, default, local or all", f->table);
 	if (prefix && parse_prefix(prefix, f) < 0)
-		return error_set(&reply->error, EINVAL, "\"%.60s\" is no prefix: write ADDRESS/LENGTH or default", prefix);
+		return error_set(&reply->error, EINVAL,
+			"\"%.60s\" is no prefix: write ADDRESS/LENGTH or default", prefix);
 	if (f->by_prefix && !f->any_family_default)
 		f->family = f->prefix_family;
 	return 0;
@@ -202,9 +215,11 @@ int command_route(void *ctx, json_t *arguments, struct command_reply *reply)
 		return rc;
 	family = f.family ? (unsigned)f.family : 4;
 	if (after && (sscanf(after, "%u:%" SCNu64, &family, &cursor) != 2 || (family != 4 && family != 6)))
-		return error_set(&reply->error, EINVAL, "\"after\" is not what an earlier reply gave as \"next\"");
+		return error_set(&reply->error, EINVAL,
+			"\"after\" is not what an earlier reply gave as \"next\"");
 	f.list = reply->result = json_array();
-	if (mirror_route_foreach(r->mirror, (uint8_t)family, &cursor, f.by_prefix ? PREFIX_BUDGET : PROTOCOL_PAGE_MAX,
+	if (mirror_route_foreach(r->mirror, (uint8_t)family, &cursor,
+		f.by_prefix ? PREFIX_BUDGET : PROTOCOL_PAGE_MAX,
 		    add_route, &f))
 		snprintf(reply->next, sizeof(reply->next), "%u:%" PRIu64, family, cursor);
 	else if (family == 4 && !f.family)
@@ -214,8 +229,8 @@ int command_route(void *ctx, json_t *arguments, struct command_reply *reply)
 
 /* ---- route get ---- */
 
-static int read_query(const struct router *r, json_t *arguments, struct mirror_query *q, const char **ret_from,
-	struct command_reply *reply)
+static int read_query(const struct router *r, json_t *arguments, struct mirror_query *q,
+	const char **ret_from, struct command_reply *reply)
 {
 	const char *dst, *iif;
 	const struct mirror_link *l;
@@ -229,9 +244,11 @@ static int read_query(const struct router *r, json_t *arguments, struct mirror_q
 	if (rc < 0)
 		return rc;
 	if (!dst || parse_address(dst, &q->family, q->dst) < 0)
-		return error_set(&reply->error, EINVAL, "\"%.60s\" is no IPv4 or IPv6 address", dst ? dst : "");
+		return error_set(&reply->error, EINVAL,
+			"\"%.60s\" is no IPv4 or IPv6 address", dst ? dst : "");
 	if (*ret_from && (parse_address(*ret_from, &family, q->src) < 0 || family != q->family))
-		return error_set(&reply->error, EINVAL, "from \"%.60s\" is no address of the same family", *ret_from);
+		return error_set(&reply->error, EINVAL,
+			"from \"%.60s\" is no address of the same family", *ret_from);
 	if (!iif)
 		return 0;
 	l = mirror_link_by_name(r->mirror, iif);
@@ -249,7 +266,8 @@ static json_t *group_path(const struct router *r, const struct fib_path *p, uint
 
 	if (p->flags & FIB_PATH_DEAD)
 		append_new(flags, json_string("dead"));
-	return json_pack("{s:o, s:s, s:I, s:o, s:b}", "gateway", n ? address_text(n->family, n->addr) : json_null(),
+	return json_pack("{s:o, s:s, s:I, s:o, s:b}", "gateway",
+		n ? address_text(n->family, n->addr) : json_null(),
 		"dev", i ? i->name : "", "weight", (json_int_t)p->weight, "flags", flags,
 		"other_family", n && n->family != family);
 }
@@ -282,10 +300,13 @@ static json_t *answer_object(const struct router *r, const struct mirror_query *
 		format_mac(a->neighbour_mac, mac);
 	return json_pack("{s:o, s:s?, s:o, s:s?, s:s, s:s, s:b, s:o, s:s?, s:s?, s:s?, s:I, s:b, s:o}",
 		"dst", address_text(q->family, q->dst), "from", from,
-		"matched", a->matched ? prefix_text(a->route.family, a->route.dst, a->route.plen) : json_null(),
-		"table", a->matched ? table_name(a->route.table) : NULL, "verdict", verdict_info[verdict].label,
+		"matched",
+		a->matched ? prefix_text(a->route.family, a->route.dst, a->route.plen) : json_null(),
+		"table", a->matched ? table_name(a->route.table) : NULL,
+		"verdict", verdict_info[verdict].label,
 		"verdict_help", verdict_info[verdict].help, "by_rule", a->by_rule,
-		"gateway", forward && a->gateway_family ? address_text(a->gateway_family, a->gateway) : json_null(),
+		"gateway",
+		forward && a->gateway_family ? address_text(a->gateway_family, a->gateway) : json_null(),
 		"dev", forward ? a->device : NULL, "port", forward ? port_name(r, a->ifindex) : NULL,
 		"lladdr", *mac ? mac : NULL, "mtu", (json_int_t)(forward ? a->mtu : 0),
 		"other_family", forward && a->gateway_family && a->gateway_family != q->family,

@@ -32,9 +32,12 @@ static json_t *mirror_object(const struct router *r)
 		"routes4", (json_int_t)s.routes4[MIRROR_MAIN] + s.routes4[MIRROR_DEFAULT],
 		"routes6", (json_int_t)s.routes6[MIRROR_MAIN] + s.routes6[MIRROR_DEFAULT],
 		"local4", (json_int_t)s.routes4[MIRROR_LOCAL], "local6", (json_int_t)s.routes6[MIRROR_LOCAL],
-		"nexthops", (json_int_t)s.nexthops, "neighbours", (json_int_t)s.neighbours, "rules", (json_int_t)s.rules,
-		"links", (json_int_t)s.links, "addresses", (json_int_t)s.addresses, "resyncs", (json_int_t)resyncs,
-		"overruns", (json_int_t)s.overruns, "malformed", (json_int_t)s.malformed, "bytes", (json_int_t)s.bytes,
+		"nexthops", (json_int_t)s.nexthops, "neighbours", (json_int_t)s.neighbours,
+		"rules", (json_int_t)s.rules,
+		"links", (json_int_t)s.links, "addresses", (json_int_t)s.addresses,
+		"resyncs", (json_int_t)resyncs,
+		"overruns", (json_int_t)s.overruns, "malformed", (json_int_t)s.malformed,
+		"bytes", (json_int_t)s.bytes,
 		"synced", !s.resync_running && !s.pending);
 }
 
@@ -47,7 +50,8 @@ static json_t *mode_summary(const struct router *r)
 
 	for (uint16_t n = 0; n < PORT_MAX && used < sizeof(text); n++)
 		if (r->port[n].open && !ports_get_info(r->ports, n, &i))
-			used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s %s %s", used ? ", " : "", i.name,
+			used += (size_t)snprintf(text + used, sizeof(text) - used,
+				"%s%s %s %s", used ? ", " : "", i.name,
 				i.native ? "native" : "generic", i.zero_copy ? "zero-copy" : "copy");
 	return json_string(text);
 }
@@ -61,15 +65,18 @@ int command_status(void *ctx, json_t *arguments, struct command_reply *reply)
 	mirror_kernel_rule_foreach(r->mirror, add_rule, rules);
 	router_warnings(r, add_text, warnings);
 	reply->result = json_pack("{s:s, s:i, s:I, s:b, s:I, s:I, s:o, s:s, s:{s:b, s:b}, s:o, s:o, s:o}",
-		"version", ROUTERD_VERSION, "protocol", PROTOCOL_VERSION, "uptime_s", (json_int_t)((clock_now_ns() - r->start_ns) / NS_PER_S),
-		"ready", r->ready, "workers", (json_int_t)ports_workers(r->ports), "ports", (json_int_t)r->port_count,
+		"version", ROUTERD_VERSION, "protocol", PROTOCOL_VERSION,
+		"uptime_s", (json_int_t)((clock_now_ns() - r->start_ns) / NS_PER_S),
+		"ready", r->ready, "workers", (json_int_t)ports_workers(r->ports),
+		"ports", (json_int_t)r->port_count,
 		"mode_summary", mode_summary(r), "deliver_device", ports_deliver_device(r->ports),
 		"kernel_forwarding", "ipv4", r->forwarding4, "ipv6", r->forwarding6,
 		"mirror", mirror_object(r), "rules_to_kernel", rules, "warnings", warnings);
 	return 0;
 }
 
-static void add_value(void *ctx, const char *section, const char *key, const char *value, const char *file, unsigned line)
+static void add_value(void *ctx, const char *section, const char *key, const char *value, const char *file,
+	unsigned line)
 {
 	append_new(ctx, json_pack("{s:s, s:s, s:s, s:s, s:I}", "section", section, "key", key, "value", value,
 		"file", line ? file : "", "line", (json_int_t)line));

@@ -28,7 +28,8 @@ struct loader {
 	uint32_t section_lines[CONFIG_SECTION_COUNT]; /* in this file */
 };
 
-static void vadd_error(struct config_errors *errors, const char *file, unsigned line, const char *fmt, va_list ap)
+static void vadd_error(
+	struct config_errors *errors, const char *file, unsigned line, const char *fmt, va_list ap)
 {
 	char *out;
 	size_t size, used;
@@ -42,8 +43,8 @@ static void vadd_error(struct config_errors *errors, const char *file, unsigned 
 	vsnprintf(out + used, size - used, fmt, ap);
 }
 
-static void __attribute__((format(printf, 4, 5))) add_error(struct config_errors *errors, const char *file, unsigned line,
-	const char *fmt, ...)
+static void __attribute__((format(printf, 4, 5)))
+add_error(struct config_errors *errors, const char *file, unsigned line, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -79,8 +80,11 @@ static void unknown_section(struct loader *l, unsigned line, const char *name)
 		fault(l, line, "[%.60s]: unknown section; did you mean [%s%s]?", name, near,
 			!strcmp(near, "port") ? " NAME" : "");
 	else
-		fault(l, line, "[%.60s]: unknown section; allowed: [router], [memory], [control], [metrics], [deliver], "
-			"[port NAME]", name);
+		fault(l, line,
+			"[%.60s]: unknown section; allowed: [router], [memory], [control], [metrics], "
+			"[deliver], "
+			"[port NAME]",
+			name);
 }
 
 static bool find_section(const char *name, enum config_section *ret)
@@ -115,7 +119,8 @@ static void set_defaults(void *base, bool port)
 
 	for (unsigned i = 0; i < config_key_count; i++)
 		if ((config_keys[i].section == CONFIG_SECTION_PORT) == port)
-			config_value_parse(&config_keys[i], config_keys[i].default_text, base, why, sizeof(why));
+			config_value_parse(
+				&config_keys[i], config_keys[i].default_text, base, why, sizeof(why));
 }
 
 static struct config_port *add_port(struct loader *l, const char *name, unsigned line)
@@ -202,7 +207,8 @@ static void on_section(void *ctx, unsigned line, const char *header)
 		return;
 	}
 	if (l->section_lines[l->section]) {
-		fault(l, line, "%s: section given twice; first on line %u", l->title, l->section_lines[l->section]);
+		fault(l, line, "%s: section given twice; first on line %u", l->title,
+			l->section_lines[l->section]);
 		return;
 	}
 	l->section_lines[l->section] = line;
@@ -321,7 +327,8 @@ static int read_file(struct loader *l, const char *path)
 		add_error(l->errors, path, 0, "cannot read the configuration file");
 	} else if (n > CONFIG_FILE_SIZE_MAX) {
 		r = -EFBIG;
-		add_error(l->errors, path, 0, "is larger than %u bytes: not a configuration file", CONFIG_FILE_SIZE_MAX);
+		add_error(l->errors, path, 0, "is larger than %u bytes: not a configuration file",
+			CONFIG_FILE_SIZE_MAX);
 	} else {
 		r = read_text(l, path, data, n);
 	}
@@ -391,7 +398,8 @@ static struct config *new_config(void)
 static int conclude(struct loader *l, const char *name, int r, struct config **ret)
 {
 	if (!r && !l->port_seen)
-		add_error(l->errors, name, 0, "no [port NAME] section: at least one port is needed, such as [port eth0]");
+		add_error(l->errors, name, 0,
+			"no [port NAME] section: at least one port is needed, such as [port eth0]");
 	if (r == -ENOMEM)
 		add_error(l->errors, name, 0, "out of memory");
 	if (!r && l->errors->total)
@@ -420,7 +428,8 @@ int config_load(const char *path, struct config **ret, struct config_errors *err
 	return conclude(&l, path, r, ret);
 }
 
-int config_parse(const char *name, const char *data, size_t size, struct config **ret, struct config_errors *errors)
+int config_parse(
+	const char *name, const char *data, size_t size, struct config **ret, struct config_errors *errors)
 {
 	struct loader l = { .config = new_config(), .errors = errors };
 
@@ -482,7 +491,8 @@ static void foreach_key(const struct config *c, const struct config_port *port,
 }
 
 void config_foreach(const struct config *c,
-	void (*fn)(void *ctx, const char *section, const char *key, const char *value, const char *file, unsigned line),
+	void (*fn)(void *ctx, const char *section, const char *key, const char *value, const char *file,
+		unsigned line),
 	void *ctx)
 {
 	foreach_key(c, NULL, fn, ctx);

@@ -32,7 +32,12 @@ static void __attribute__((format(printf, 2, 3))) fault(struct reader *r, const 
 /* Length of the well-formed UTF-8 sequence at @p (RFC 3629), 0 if there is none. */
 static size_t utf8_length(const unsigned char *p, size_t left)
 {
-	size_t n = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : p[0] < 0xf5 ? 4 : 0;
+	size_t n = p[0] < 0x80	 ? 1
+		   : p[0] < 0xc2 ? 0
+		   : p[0] < 0xe0 ? 2
+		   : p[0] < 0xf0 ? 3
+		   : p[0] < 0xf5 ? 4
+				 : 0;
 
 	if (!n || n > left)
 		return 0;
@@ -85,7 +90,8 @@ static void read_section(struct reader *r, const char *line, size_t length)
 	char header[CONFIG_LINE_MAX + 1];
 	size_t name_length, rest_length;
 
-	/* The name may hold a pattern such as eth[01]: the bracket that closes the section is the last one. */
+	/* The name may hold a pattern such as eth[01]: the bracket that closes the section is the last one.
+	 */
 	for (const char *e = end; e; e = memchr(e + 1, ']', (size_t)(line + length - e - 1)))
 		if (!memchr(end, ';', (size_t)(e - end)))
 			end = e;

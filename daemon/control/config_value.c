@@ -37,7 +37,8 @@ static size_t parse_digits(const char *text, uint64_t *ret)
 	size_t n;
 
 	for (n = 0; isdigit((unsigned char)text[n]); n++)
-		if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, (unsigned)(text[n] - '0'), &v))
+		if (__builtin_mul_overflow(v, 10, &v) ||
+			__builtin_add_overflow(v, (unsigned)(text[n] - '0'), &v))
 			return 0;
 	if (n)
 		*ret = v;
@@ -146,7 +147,8 @@ static void format_cpus(const cpu_set_t *set, char *out, size_t size)
 			continue;
 		while (end + 1 < CPU_SETSIZE && CPU_ISSET(end + 1, set))
 			end++;
-		used += (size_t)snprintf(out + used, size - used, end == i ? "%s%d" : "%s%d-%d", used ? "," : "", i, end);
+		used += (size_t)snprintf(
+			out + used, size - used, end == i ? "%s%d" : "%s%d-%d", used ? "," : "", i, end);
 	}
 }
 
@@ -214,8 +216,8 @@ static int listen_tcp(const char *text, struct sockaddr_storage *address, sockle
 	return inet_pton(AF_INET, host, &in->sin_addr) == 1 ? 0 : -EINVAL;
 }
 
-int config_listen_parse(const char *text, enum config_listen_kind *ret_kind, struct sockaddr_storage *ret_address,
-	socklen_t *ret_length)
+int config_listen_parse(const char *text, enum config_listen_kind *ret_kind,
+	struct sockaddr_storage *ret_address, socklen_t *ret_length)
 {
 	enum config_listen_kind kind = CONFIG_LISTEN_TCP;
 	struct sockaddr_storage address;
@@ -400,7 +402,11 @@ static void join_choices(const char *const *choices, char *out, size_t size)
 	size_t used = 0;
 
 	for (int i = 0; choices[i] && used < size; i++)
-		used += (size_t)snprintf(out + used, size - used, "%s%s", !i ? "" : choices[i + 1] ? ", " : " or ", choices[i]);
+		used += (size_t)snprintf(out + used, size - used, "%s%s",
+			!i		 ? ""
+			: choices[i + 1] ? ", "
+					 : " or ",
+			choices[i]);
 }
 
 static void allowed_range(const struct config_key *key, char *out, size_t size)

@@ -23,6 +23,8 @@ struct client {
 	char *out;                     /* the reply that is being sent; NULL = none */
 	size_t out_length, out_sent;
 	bool closing;                  /* nothing more is read; ends when the reply is out */
+	bool discarding; /* a request was too long: what still comes of it is thrown away until the client
+			  * ends, so that it gets its answer instead of a reset */
 	uint64_t deadline_ns;
 	uint64_t last_ns;
 };
@@ -93,12 +95,14 @@ static char *run_command(struct client *c, const char *name, json_t *arguments)
 	if (!command)
 		return unknown_command(c->owner, name);
 	if (command->changes && !may_change(c))
-		return protocol_format_error("only root may do this: the socket's group may look, not change");
+		return protocol_format_error(
+			"only root may do this: the socket's group may look, not change");
 	if (command->run(c->owner->setup.ctx, arguments, &reply) < 0) {
 		json_decref(reply.result);
 		return protocol_format_error(reply.error.code ? reply.error.text : "the command failed");
 	}
-	line = protocol_format_result(reply.result ? reply.result : json_null(), reply.next[0] ? reply.next : NULL);
+	line = protocol_format_result(
+		reply.result ? reply.result : json_null(), reply.next[0] ? reply.next : NULL);
 	return line ? line : protocol_format_error("out of memory");
 }
 
@@ -129,7 +133,8 @@ static void client_run(struct client *c, const char *line, size_t length)
 static int client_send(struct client *c)
 {
 	while (c->out) {
-		ssize_t n = send(c->fd, c->out + c->out_sent, c->out_length - c->out_sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+		ssize_t n = send(c->fd, c->out + c->out_sent, c->out_length - c->out_sent,
+			MSG_NOSIGNAL | MSG_DONTWAIT);
 
 		if (n < 0)
 			return errno == EINTR || errno == EWOULDBLOCK ? -EAGAIN : -errno;
@@ -143,13 +148,28 @@ static int client_send(struct client *c)
 	return 0;
 }
 
+static int client_discard(struct client *c)
+{
+	char scrap[4096];
+	ssize_t n = recv(c->fd, scrap, sizeof(scrap), MSG_DONTWAIT);
+
+	if (!n)
+		c->closing = true;
+	return n < 0 && errno != EAGAIN && errno != EINTR ? -errno : 0;
+}
+
 static int client_receive(struct client *c)
 {
-	int r = line_buffer_read(&c->in, c->fd);
+	int r;
 
+	if (c->discarding)
+		return client_discard(c);
+	r = line_buffer_read(&c->in, c->fd);
 	if (r == -EMSGSIZE) {
 		client_answer(c, protocol_format_error("the request is too long"));
-		c->closing = true;
+		line_buffer_fini(&c->in);
+		line_buffer_init(&c->in, 0);
+		c->discarding = true;
 		return 0;
 	}
 	if (!r)
@@ -157,7 +177,8 @@ static int client_receive(struct client *c)
 	return r == -EAGAIN || r >= 0 ? 0 : r;
 }
 
-/* One request is run per call, so that clients take turns; while more wait, the (writable) socket calls again. */
+/* One request is run per call, so that clients take turns; while more wait, the (writable) socket calls
+ * again. */
 static int client_event(sd_event_source *source, int fd, uint32_t events, void *userdata)
 {
 	struct client *c = userdata;

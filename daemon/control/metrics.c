@@ -22,7 +22,7 @@ struct metrics {
 	sd_event_source *io, *timer;
 	char path[CONFIG_PATH_LENGTH];  /* of a UNIX socket, to be removed */
 	struct visitor visitors[METRICS_CONNECTIONS_MAX];
-	unsigned runs;                  /* of MHD_run() until a dismissed visitor is gone and the next can come in */
+	unsigned runs; /* of MHD_run() until a dismissed visitor is gone and the next can come in */
 	void (*write)(void *ctx, FILE *out);
 	void *ctx;
 };
@@ -80,8 +80,8 @@ static void dismiss_overdue(struct metrics *m)
 			dismiss(&m->visitors[i]);
 }
 
-static enum MHD_Result answer(struct MHD_Connection *connection, unsigned code, const char *type, char *body, size_t size,
-	enum MHD_ResponseMemoryMode mode)
+static enum MHD_Result answer(struct MHD_Connection *connection, unsigned code, const char *type, char *body,
+	size_t size, enum MHD_ResponseMemoryMode mode)
 {
 	struct MHD_Response *response = MHD_create_response_from_buffer(size, body, mode);
 	enum MHD_Result r;
@@ -115,11 +115,12 @@ static enum MHD_Result answer_page(struct metrics *m, struct MHD_Connection *con
 		free(page);
 		return MHD_NO;
 	}
-	return answer(connection, MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8", page, size, MHD_RESPMEM_MUST_FREE);
+	return answer(connection, MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8", page, size,
+		MHD_RESPMEM_MUST_FREE);
 }
 
-static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *url, const char *method,
-	const char *version, const char *upload, size_t *upload_size, void **state)
+static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *url,
+	const char *method, const char *version, const char *upload, size_t *upload_size, void **state)
 {
 	static int seen;
 
@@ -174,16 +175,19 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 	return serve(userdata);
 }
 
-static int tcp_listen(const char *text, const struct sockaddr_storage *address, socklen_t length, struct error *e)
+static int tcp_listen(
+	const char *text, const struct sockaddr_storage *address, socklen_t length, struct error *e)
 {
 	int fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1, r;
 
 	if (fd < 0)
 		return error_set(e, errno, "cannot make a socket for the metrics: %s", strerror(errno));
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (bind(fd, (const struct sockaddr *)address, length) < 0 || listen(fd, METRICS_CONNECTIONS_MAX) < 0) {
-		r = error_set(e, errno, "cannot serve metrics at %s: %s; choose another [metrics] listen address, or off", text,
-			strerror(errno));
+	if (bind(fd, (const struct sockaddr *)address, length) < 0 ||
+		listen(fd, METRICS_CONNECTIONS_MAX) < 0) {
+		r = error_set(e, errno,
+			"cannot serve metrics at %s: %s; choose another [metrics] listen address, or off",
+			text, strerror(errno));
 		close(fd);
 		return r;
 	}
@@ -196,11 +200,10 @@ static int start(struct metrics *m, sd_event *event, int fd, struct error *e)
 	const union MHD_DaemonInfo *info;
 	int r;
 
-	m->daemon = MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, m,
-		MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, METRICS_CONNECTIONS_MAX + 1,
-		MHD_OPTION_NOTIFY_CONNECTION, on_connection, m,
-		MHD_OPTION_CONNECTION_TIMEOUT, METRICS_TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)(16 << 10),
-		MHD_OPTION_END);
+	m->daemon = MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, m, MHD_OPTION_LISTEN_SOCKET,
+		fd, MHD_OPTION_CONNECTION_LIMIT, METRICS_CONNECTIONS_MAX + 1, MHD_OPTION_NOTIFY_CONNECTION,
+		on_connection, m, MHD_OPTION_CONNECTION_TIMEOUT, METRICS_TIMEOUT_S,
+		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)(16 << 10), MHD_OPTION_END);
 	if (!m->daemon) {
 		close(fd);
 		return error_set(e, EIO, "cannot start the HTTP server for the metrics");

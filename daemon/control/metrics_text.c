@@ -10,7 +10,8 @@
 
 void metrics_family(FILE *out, const char *name, enum metrics_type type, const char *help)
 {
-	fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type == METRICS_COUNTER ? "counter" : "gauge");
+	fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name,
+		type == METRICS_COUNTER ? "counter" : "gauge");
 }
 
 static void write_label_value(FILE *out, const char *text)
@@ -63,5 +64,6 @@ void metrics_sample_seconds(FILE *out, const char *name, uint64_t nanoseconds, .
 	va_start(ap, nanoseconds);
 	write_labels(out, name, ap);
 	va_end(ap);
-	fprintf(out, "%" PRIu64 ".%09" PRIu64 "\n", (uint64_t)(nanoseconds / NS_PER_S), (uint64_t)(nanoseconds % NS_PER_S));
+	fprintf(out, "%" PRIu64 ".%09" PRIu64 "\n", (uint64_t)(nanoseconds / NS_PER_S),
+		(uint64_t)(nanoseconds % NS_PER_S));
 }

@@ -67,10 +67,8 @@ static void follow_removal(struct mirror *m, const struct mirror_addr *gone)
 	table_foreach(&m->addrs, count_one, &c);
 	if (!c.same_address)
 		users += sets_source_dead(m, gone->addr);
-	if (!c.same_device) {
-		sets_device_dead(m, gone->ifindex, 4, true);
-		users += sets_device_changed(m, gone->ifindex);
-	}
+	if (!c.same_device)
+		users += sets_device_dead(m, gone->ifindex, 4, true);
 	if (users)
 		mirror_want(m, DUMP_BIT(DUMP_ROUTE4), MIRROR_CAUSE_CHANGE);
 }
@@ -92,10 +90,8 @@ static int addr_new(struct mirror *m, const struct mirror_addr *new)
 	if (!a) {
 		/* fib_sync_up() brings dead paths back with the first address. */
 		table_foreach(&m->addrs, count_one, &c);
-		if (new->family == 4 && !c.same_device) {
+		if (new->family == 4 && !c.same_device)
 			sets_device_dead(m, new->ifindex, 4, false);
-			sets_device_changed(m, new->ifindex);
-		}
 		a = calloc(1, sizeof(*a));
 		if (!a || table_insert(&m->addrs, &a->node, (uint32_t)addr_hash(m, new)) < 0) {
 			free(a);

@@ -2,6 +2,7 @@
  *
  * Which links are interfaces of the FIB: the ports and their VLAN sub-interfaces, in whatever order they become known.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <linux/if.h>
 #include <linux/if_arp.h>
@@ -96,13 +97,21 @@ static uint16_t number_alloc(struct mirror *m)
 
 /* ---- the FIB's view ---- */
 
+static bool is_vlan(const struct link *l)
+{
+	bool proto = l->pub.vlan_proto == htons(0x8100) || l->pub.vlan_proto == htons(0x88a8);
+
+	/* VLAN 0 is a priority tag; the kernel gets those. */
+	return proto && l->pub.netnsid < 0 && l->pub.vlan_id >= 1 && l->pub.vlan_id <= 4094;
+}
+
 static uint16_t port_for(const struct mirror *m, const struct link *l)
 {
 	if (!l->known)
 		return MIRROR_NO_PORT;
-	if (!l->pub.vlan_proto || l->pub.netnsid >= 0)
+	if (!l->pub.vlan_proto)
 		return iface_port_of(m, l->pub.ifindex);
-	return l->pub.vlan_id ? iface_port_of(m, l->pub.parent) : MIRROR_NO_PORT;
+	return is_vlan(l) ? iface_port_of(m, l->pub.parent) : MIRROR_NO_PORT;
 }
 
 static uint16_t flags_for(const struct mirror *m, const struct link *l)

@@ -147,20 +147,20 @@ static int parse_link(const struct nlmsghdr *nlh, const struct nlattr **tb, stru
 
 /* ---- changes ---- */
 
-/* What the kernel does to next hops by the device, without telling. */
-static void follow_state(struct mirror *m, struct link *l, uint32_t was, uint32_t now)
+/* What the kernel does to routes by the device, without telling. */
+static void follow_up_down(struct mirror *m, struct link *l)
 {
-	unsigned objects, sets;
+	bool down = !link_up(l);
 
-	if ((was & IFF_UP) && !(now & IFF_UP))
-		sets_device_dead(m, l->pub.ifindex, 0, true);
-	if (!(was & IFF_UP) && (now & IFF_UP))
-		sets_device_dead(m, l->pub.ifindex, 0, false);
-	objects = nexthop_device_changed(m, l->pub.ifindex);
-	sets = sets_device_changed(m, l->pub.ifindex);
-	if (((was & IFF_UP) && !(now & IFF_UP)) || (!no_carrier(was) && no_carrier(now)))
-		nexthop_device_lost(m, l->pub.ifindex);
-	if (((was ^ now) & IFF_UP) ? objects || sets : objects && no_carrier(was) != no_carrier(now))
+	if (sets_device_dead(m, l->pub.ifindex, 0, down) | nexthop_device_changed(m, l->pub.ifindex))
+		mirror_want(m, DUMP_ROUTING, MIRROR_CAUSE_CHANGE);
+}
+
+/* nh_netdev_event(). By state, not by change: the flags show the loss before the kernel gets to act on it, and it tells
+ * again when it has. */
+static void follow_carrier(struct mirror *m, struct link *l)
+{
+	if ((!link_up(l) || link_linkdown(l)) && nexthop_device_lost(m, l->pub.ifindex))
 		mirror_want(m, DUMP_ROUTING, MIRROR_CAUSE_CHANGE);
 }
 
@@ -169,12 +169,13 @@ static void link_changed(struct mirror *m, struct link *l, const struct mirror_l
 	uint32_t flags = was->flags ^ l->pub.flags;
 
 	iface_update(m, l);
-	if (was_known && (flags & IFF_UP || no_carrier(was->flags) != no_carrier(l->pub.flags)))
-		follow_state(m, l, was->flags, l->pub.flags);
-	else if (!was_known || was->iface != l->pub.iface) {
+	if (was_known && flags & IFF_UP)
+		follow_up_down(m, l);
+	else if (!was_known || no_carrier(was->flags) != link_linkdown(l)) {
 		nexthop_device_changed(m, l->pub.ifindex);
 		sets_device_changed(m, l->pub.ifindex);
 	}
+	follow_carrier(m, l);
 	if (!was_known || strcmp(was->name, l->pub.name))
 		rules_publish(m);  /* rules name their ingress interface */
 	if (m->hooks.link)
@@ -220,9 +221,7 @@ static void link_remove(struct mirror *m, struct link *l)
 	unsigned users;
 
 	l->pub.flags = 0;
-	sets_device_dead(m, ifindex, 0, true);
-	nexthop_device_lost(m, ifindex);
-	users = nexthop_device_changed(m, ifindex) + sets_device_changed(m, ifindex);
+	users = sets_device_removed(m, ifindex) + nexthop_device_lost(m, ifindex);
 	mirror_clear_port(m, ifindex);
 	iface_drop(m, l);
 	if (l->known && m->hooks.link)

@@ -154,12 +154,36 @@ static int parse(struct mirror *m, struct nexthop *nh, const struct nhmsg *msg, 
 
 /* ---- messages ---- */
 
+static bool has_members_left(const struct nexthop *group)
+{
+	for (unsigned i = 0; i < group->member_count; i++)
+		if (!group->members[i].member->gone)
+			return true;
+	return false;
+}
+
+/* The object is not there any more, so neither are routes by it, nor by groups of which it was the last member. */
+static void lose(struct mirror *m, struct nexthop *nh)
+{
+	nh->gone = true;
+	sets_of_nexthop_doom(m, nh);
+	for (struct dlist *l = nh->groups.next; l != &nh->groups; l = l->next) {
+		struct nexthop *group = dlist_entry(l, struct membership, link)->group;
+
+		if (has_members_left(group)) {
+			sets_of_nexthop_stale(m, group);
+			continue;
+		}
+		group->gone = true;
+		sets_of_nexthop_doom(m, group);
+	}
+}
+
 static void forget(struct mirror *m, struct nexthop *nh)
 {
-	nh->known = false;
-	nh->gone = true;
+	lose(m, nh);
+	nh->known = nh->gone = false;
 	drop_members(m, nh);
-	changed(m, nh);
 	nexthop_unused(m, nh);
 }
 
@@ -227,12 +251,15 @@ static void visit_device(void *ctx, struct table_node *n)
 	struct nexthop *nh = container_of(n, struct nexthop, node);
 	struct device_walk *w = ctx;
 
-	if (nh->path.ifindex != w->ifindex || nh->is_group || !(nh->known || nh->gone))
+	if (nh->path.ifindex != w->ifindex || nh->is_group || !nh->known || nh->blackhole)
+		return;
+	if (w->lost && nh->gone)
 		return;
 	w->count++;
-	if (w->lost && nh->known && !nh->blackhole)
-		nh->gone = true;
-	changed(w->m, nh);
+	if (w->lost)
+		lose(w->m, nh);
+	else
+		changed(w->m, nh);
 }
 
 unsigned nexthop_device_changed(struct mirror *m, uint32_t ifindex)
@@ -245,11 +272,12 @@ unsigned nexthop_device_changed(struct mirror *m, uint32_t ifindex)
 
 /* nexthop_flush_dev(): objects by a device that is down or has no carrier are removed. The re-read that follows removes
  * them here; until then they are marked. */
-void nexthop_device_lost(struct mirror *m, uint32_t ifindex)
+unsigned nexthop_device_lost(struct mirror *m, uint32_t ifindex)
 {
 	struct device_walk w = { .m = m, .ifindex = ifindex, .lost = true };
 
 	table_foreach(&m->nexthops, visit_device, &w);
+	return w.count;
 }
 
 /* ---- all of them ---- */

@@ -151,7 +151,8 @@ static void set_free(struct mirror *m, struct path_set *s)
 	dlist_del(&s->of_nexthop);
 	put_old(m, s);
 	put_group(m, s->group);
-	table_remove(&m->sets, &s->node);
+	if (!s->doomed)
+		table_remove(&m->sets, &s->node);
 	if (s->nexthop)
 		nexthop_unused(m, s->nexthop);
 	free(s);
@@ -171,6 +172,8 @@ static void fini_one(void *ctx, struct table_node *n)
 void sets_fini(struct mirror *m)
 {
 	table_foreach(&m->sets, fini_one, m);
+	while (!dlist_empty(&m->stale))
+		set_free(m, dlist_entry(m->stale.next, struct path_set, stale));
 	table_fini(&m->sets);
 }
 
@@ -285,6 +288,8 @@ static bool resolve(struct mirror *m, const struct path_set *s, enum verdict *re
 	bool usable = true;
 
 	*ret_count = 0;
+	if (s->doomed)
+		return false;
 	if (s->key.type != RTN_UNICAST) {
 		*ret = verdict_of_type(s->key.type);
 		return true;
@@ -365,12 +370,29 @@ void sets_of_nexthop_stale(struct mirror *m, struct nexthop *nh)
 		set_stale(m, dlist_entry(l, struct path_set, of_nexthop));
 }
 
+/* The kernel has removed all routes by this set. So does the next mirror_work(); a route that leads to the same comes with a
+ * set of its own. */
+static void set_doom(struct mirror *m, struct path_set *s)
+{
+	table_remove(&m->sets, &s->node);
+	s->doomed = true;
+	dlist_del(&s->of_nexthop);
+	s->nexthop = NULL;
+	set_stale(m, s);
+}
+
+void sets_of_nexthop_doom(struct mirror *m, struct nexthop *nh)
+{
+	while (!dlist_empty(&nh->sets))
+		set_doom(m, dlist_entry(nh->sets.next, struct path_set, of_nexthop));
+}
+
 struct device_walk {
 	struct mirror *m;
 	uint32_t ifindex;
 	unsigned count;
 	uint8_t family;
-	bool dead;
+	bool dead, removed;
 	const uint8_t *prefsrc;
 };
 
@@ -415,10 +437,7 @@ static void dead_one(void *ctx, struct table_node *n)
 	struct path_set *s = container_of(n, struct path_set, node);
 	struct device_walk *w = ctx;
 
-	if (s->key.type != RTN_UNICAST || (w->family && w->family != s->key.family))
-		return;
-	/* A route whose last path died was removed by the kernel. It does not come back with the device. */
-	if (!w->dead && all_dead(s))
+	if (s->key.type != RTN_UNICAST || (w->family && w->family != s->key.family) || !by_device(s, w->ifindex))
 		return;
 	for (unsigned i = 0; i < s->key.path_count; i++) {
 		if (s->paths[i].ifindex != w->ifindex)
@@ -427,14 +446,30 @@ static void dead_one(void *ctx, struct table_node *n)
 		if (w->dead)
 			s->paths[i].flags |= PATH_DEAD;
 	}
+	w->count++;
+	if (all_dead(s) || (w->removed && s->key.family == 4))
+		set_doom(w->m, s);
+	else
+		set_stale(w->m, s);
 }
 
-/* As fib_sync_down_dev() and fib_sync_up() do. The caller marks the sets stale. */
-void sets_device_dead(struct mirror *m, uint32_t ifindex, uint8_t family, bool dead)
+/* As fib_sync_down_dev() and fib_sync_up() do: routes whose last path dies are removed. Returns how many sets there are. */
+unsigned sets_device_dead(struct mirror *m, uint32_t ifindex, uint8_t family, bool dead)
 {
 	struct device_walk w = { .m = m, .ifindex = ifindex, .family = family, .dead = dead };
 
 	table_foreach(&m->sets, dead_one, &w);
+	return w.count;
+}
+
+/* The device has left. IPv4 removes every route by it, also one that has other paths (NETDEV_UNREGISTER in
+ * fib_sync_down_dev); IPv6 takes out the path, and says so. */
+unsigned sets_device_removed(struct mirror *m, uint32_t ifindex)
+{
+	struct device_walk w = { .m = m, .ifindex = ifindex, .dead = true, .removed = true };
+
+	table_foreach(&m->sets, dead_one, &w);
+	return w.count;
 }
 
 static void source_one(void *ctx, struct table_node *n)
@@ -444,10 +479,8 @@ static void source_one(void *ctx, struct table_node *n)
 
 	if (s->key.type != RTN_UNICAST || s->key.family != 4 || memcmp(s->key.prefsrc, w->prefsrc, 4))
 		return;
-	for (unsigned i = 0; i < s->key.path_count; i++)
-		s->paths[i].flags |= PATH_DEAD;
-	set_stale(w->m, s);
 	w->count++;
+	set_doom(w->m, s);
 }
 
 /* fib_sync_down_addr(): routes with this preferred source are removed. */
@@ -461,11 +494,29 @@ unsigned sets_source_dead(struct mirror *m, const uint8_t prefsrc[4])
 
 /* ---- the walk ---- */
 
+/* Remove routes of a doomed set, and with the last one the set. Returns how many. */
+static unsigned walk_doomed(struct mirror *m, struct path_set *s, unsigned budget)
+{
+	unsigned done = 0;
+	bool last = false;
+
+	if (!s->resolved)
+		set_resolve(m, s);
+	while (!last && done < budget) {
+		last = s->route_count == 1;
+		route_remove(m, dlist_entry(s->routes.next, struct route, link));
+		done++;
+	}
+	return done;
+}
+
 /* Evaluate routes of the first stale set. Returns how many were looked at, at least 1. */
 static unsigned walk(struct mirror *m, struct path_set *s, unsigned budget)
 {
 	unsigned done = 1;
 
+	if (s->doomed)
+		return walk_doomed(m, s, budget);
 	if (!s->resolved)
 		set_resolve(m, s);
 	while (s->cursor && done < budget) {

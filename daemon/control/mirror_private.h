@@ -113,6 +113,7 @@ struct path_set {
 	struct dlist *cursor;    /* next route to walk; NULL = no walk */
 	struct nexthop *nexthop; /* with key.nexthop_id */
 	bool resolved;
+	bool doomed;             /* the kernel has removed its routes: not in mirror.sets any more, and soon gone */
 	uint32_t route_count;
 	uint32_t group;          /* a reference held; 0 = no usable path */
 	uint32_t *old;           /* groups that prefixes may name until the walk is over; references held */
@@ -132,7 +133,7 @@ struct nexthop {
 	struct table_node node;
 	uint32_t id, gen, noted;
 	bool known;              /* false: routes or groups name it, the kernel has not told of it */
-	bool gone;               /* the kernel has deleted it: routes by it are gone as well */
+	bool gone;               /* the kernel must have deleted it (its device fell); the next dump removes it */
 	bool blackhole, fdb, encap, resilient, is_group;
 	struct path path;
 	unsigned member_count;
@@ -303,8 +304,8 @@ void conf_publish(struct mirror *m);
 /* mirror_nexthop.c */
 struct nexthop *nexthop_get(struct mirror *m, uint32_t id);
 void nexthop_unused(struct mirror *m, struct nexthop *nh);  /* a user went: free a stub that nobody names */
-void nexthop_device_lost(struct mirror *m, uint32_t ifindex);
-unsigned nexthop_device_changed(struct mirror *m, uint32_t ifindex);  /* number of objects on it */
+unsigned nexthop_device_lost(struct mirror *m, uint32_t ifindex);  /* both return how many objects it concerns */
+unsigned nexthop_device_changed(struct mirror *m, uint32_t ifindex);
 void nexthop_sweep(struct mirror *m);
 void nexthop_fini(struct mirror *m);
 
@@ -319,8 +320,10 @@ void set_unused(struct mirror *m, struct path_set *s);  /* free it if no route i
 uint32_t set_group(struct mirror *m, struct path_set *s);
 void set_stale(struct mirror *m, struct path_set *s);
 void sets_of_nexthop_stale(struct mirror *m, struct nexthop *nh);
+void sets_of_nexthop_doom(struct mirror *m, struct nexthop *nh);
 unsigned sets_device_changed(struct mirror *m, uint32_t ifindex);
-void sets_device_dead(struct mirror *m, uint32_t ifindex, uint8_t family, bool dead);  /* family 0 = both */
+unsigned sets_device_dead(struct mirror *m, uint32_t ifindex, uint8_t family, bool dead);  /* family 0 = both */
+unsigned sets_device_removed(struct mirror *m, uint32_t ifindex);
 unsigned sets_source_dead(struct mirror *m, const uint8_t prefsrc[4]);
 unsigned sets_work(struct mirror *m, unsigned budget);  /* returns what is left of the budget */
 void sets_fini(struct mirror *m);

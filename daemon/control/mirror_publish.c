@@ -322,14 +322,15 @@ void prefix_evaluate(struct mirror *m, uint8_t family, const uint8_t *dst, uint8
 	note_local(m, family, dst, plen, run);
 	if (run)
 		prefix_best(m, run, &group);
+	/* Not only when the group changes: main's route and table default's may share one. */
+	if (family == 4 && m->defaults.count)
+		note_change4(m, dst, plen);
 	if (fib_get(m, family, dst, plen) == group)
 		return;
 	if (fib_set(m, family, dst, plen, group) < 0) {
 		m->publish_failed = m->keep_groups = true;
 		mirror_out_of_memory(m);
 	}
-	if (family == 4 && m->defaults.count)
-		note_change4(m, dst, plen);
 }
 
 static void release_host(void *ctx, struct table_node *n)

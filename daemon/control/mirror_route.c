@@ -161,6 +161,13 @@ static bool set_has_path(const struct path_set *s, const struct path *p)
 	return false;
 }
 
+/* IPv6 keeps routes for different sources apart (in subtrees). */
+static bool same_source(const struct route *x, const struct route_message *r)
+{
+	return x->set->key.has_source == r->key.has_source && x->set->key.source_len == r->key.source_len &&
+		!memcmp(x->set->key.source, r->key.source, 16);
+}
+
 /* The multipath route that the message extends: same type and protocol, or (before Linux 6.6 those did not matter) one
  * that shares a path with it. */
 static struct route *find_siblings(struct route *first, const struct route_message *r)
@@ -168,7 +175,7 @@ static struct route *find_siblings(struct route *first, const struct route_messa
 	struct route *shares = NULL;
 
 	for (struct route *x = first; is_equal(x, r); x = x->next) {
-		if (!route_can_ecmp(x))
+		if (!route_can_ecmp(x) || !same_source(x, r))
 			continue;
 		if (x->protocol == r->protocol && x->set->key.type == r->key.type)
 			return x;
@@ -318,12 +325,18 @@ static struct route *find_replaced(struct route *first, const struct route_messa
 {
 	bool ecmp = can_ecmp(r->family, r->protocol, &r->key, r->paths);
 
-	if (!is_equal(first, r))
-		return NULL;
-	for (struct route *x = first; r->family == 6 && is_equal(x, r); x = x->next)
+	struct route *other = NULL;
+
+	if (r->family == 4)
+		return is_equal(first, r) ? first : NULL;
+	for (struct route *x = first; is_equal(x, r); x = x->next) {
+		if (!same_source(x, r))
+			continue;
 		if (route_can_ecmp(x) == ecmp)
 			return x;
-	return first;
+		other = other ? other : x;
+	}
+	return other;
 }
 
 static int told_route(struct mirror *m, struct route **first, const struct route_message *r, struct path_set *s)
@@ -428,7 +441,7 @@ static int route_del(struct mirror *m, const struct route_message *r)
 		return 0;
 	}
 	for (x = *first; r->family == 6 && is_equal(x, r); x = x->next) {
-		if (!route_can_ecmp(x) || !all_paths_in(x->set, r))
+		if (!route_can_ecmp(x) || !same_source(x, r) || !all_paths_in(x->set, r))
 			continue;
 		mirror_tomb_add(m, DUMP_ROUTE6, identity_of_record(m, r, x));
 		return remove_siblings(m, x, r);

@@ -136,13 +136,19 @@ static bool is_default(const struct rule *r, uint32_t table)
 	return is_plain(r) && r->table == table && r->priority == priority[table];
 }
 
-/* How far the default rules go in their order: 0 nothing seen, 1 local, 2 main, 3 default. Rules behind the last one
- * matter only to packets that no route matched, and those are the kernel's anyway. */
-static unsigned default_stage(const struct rule *r, unsigned stage, unsigned f)
+/* IPv4: local, main, default; IPv6: local, main. Rules behind the last one matter only to packets that no route matched,
+ * and those are the kernel's anyway. */
+static unsigned default_count(unsigned f)
+{
+	return f ? 2 : 3;
+}
+
+/* Is it the default rule that is due after @stage of them? */
+static bool default_stage(const struct rule *r, unsigned stage, unsigned f)
 {
 	static const uint32_t order[] = { RT_TABLE_LOCAL, RT_TABLE_MAIN, RT_TABLE_DEFAULT };
 
-	return stage < (f ? 2u : 3u) && is_default(r, order[stage]) ? stage + 1 : 0;
+	return stage < default_count(f) && is_default(r, order[stage]);
 }
 
 /* Never met by a forwarded packet, or without effect on it. */
@@ -281,35 +287,46 @@ struct kernel_rules {
 	void *ctx;
 };
 
-static void collect(const struct mirror *m, unsigned f, struct kernel_rules *k)
+/* The default rules are there, in their order. Nobody knows before the rules have been read. */
+static bool has_defaults(const struct mirror *m, unsigned f)
 {
-	unsigned stage = 0, next, last = f ? 2 : 3;
-	char text[TEXT_MAX];
+	unsigned stage = 0;
 
-	for (const struct rule *r = m->rules[f]; r && stage < last; r = r->next) {
-		struct fib_rule fr;
+	for (const struct rule *r = m->rules[f]; r; r = r->next)
+		if (default_stage(r, stage, f))
+			stage++;
+	return stage == default_count(f) || !m->rules_known[f];
+}
 
-		next = default_stage(r, stage, f);
-		if (next) {
-			stage = next;
-			continue;
-		}
-		if (is_harmless(r) || !convert(m, r, &fr))
-			continue;
-		if (k->rules)
-			k->rules[k->count] = fr;
-		k->count++;
-		format(r, text, sizeof(text));
-		if (k->fn)
-			k->fn(k->ctx, r->family, text);
-	}
-	if (stage == last || !m->rules_known[f])
-		return;
+static void take_rule(struct kernel_rules *k, const struct fib_rule *rule, uint8_t family, const char *text)
+{
 	if (k->rules)
-		k->rules[k->count] = (struct fib_rule){ .flags = f ? FIB_RULE_FAMILY6 : FIB_RULE_FAMILY4 };
+		k->rules[k->count] = *rule;
 	k->count++;
 	if (k->fn)
-		k->fn(k->ctx, f ? 6 : 4, "the default rules (local, main, default) are missing or in another order");
+		k->fn(k->ctx, family, text);
+}
+
+static void collect(const struct mirror *m, unsigned f, struct kernel_rules *k)
+{
+	struct fib_rule rule = { .flags = f ? FIB_RULE_FAMILY6 : FIB_RULE_FAMILY4 };
+	unsigned stage = 0;
+	char text[TEXT_MAX];
+
+	if (!has_defaults(m, f)) {
+		take_rule(k, &rule, f ? 6 : 4, "the default rules (local, main, default) are missing or in another order");
+		return;
+	}
+	for (const struct rule *r = m->rules[f]; r && stage < default_count(f); r = r->next) {
+		if (default_stage(r, stage, f)) {
+			stage++;
+			continue;
+		}
+		if (is_harmless(r) || !convert(m, r, &rule))
+			continue;
+		format(r, text, sizeof(text));
+		take_rule(k, &rule, r->family, text);
+	}
 }
 
 void rules_publish(struct mirror *m)

@@ -66,7 +66,7 @@ static void show_route(struct mirror *m, const struct route *r, const struct rou
 	ret->family = r->family;
 	ret->plen = r->plen;
 	ret->table = table_id[r->table];
-	ret->type = r->set->key.type;
+	ret->type = r->set->nexthop && r->set->nexthop->blackhole ? RTN_BLACKHOLE : r->set->key.type;
 	ret->protocol = r->protocol;
 	ret->tos = r->tos;
 	ret->best = g != NULL;

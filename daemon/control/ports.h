@@ -92,7 +92,8 @@ void ports_free(struct ports *p);
 int ports_open(struct ports *p, const struct port_options *o, uint16_t *ret_number, struct error *e);
 /* All traffic to the kernel, queues emptied, closed, detached. @device_gone: it has disappeared, so do not wait for it. */
 void ports_close(struct ports *p, uint16_t number, bool device_gone);
-/* Planned stop: everything goes to the kernel first, then what is in the rings is still forwarded, then all is closed. */
+/* Planned stop: everything goes to the kernel first, then what is in the rings is still forwarded, the workers end, all is
+ * closed. No port can be opened after it; what remains to be done is ports_free(). */
 void ports_close_all(struct ports *p);
 
 /* Take packets from now on, or pass all to the kernel. */
@@ -134,7 +135,6 @@ const char *ports_deliver_device(const struct ports *p);  /* the TAP's name */
 /* The frame ledger: two independent books (ledger.h). They agree when traffic rests. */
 void ports_ledger(const struct ports *p, struct ledger *ret);
 
-/* The whole plan as text, one line per port and worker with its reasons; for `routerctl queue`. */
 unsigned ports_workers(const struct ports *p);
 struct workers *ports_get_workers(const struct ports *p);
 

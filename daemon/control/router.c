@@ -31,8 +31,10 @@ static bool read_switch(const char *path)
 static void note_forwarding(const char *family, const char *sysctl, bool on, bool first)
 {
 	if (!on)
-		log_warning("kernel forwarding of %s is off: nothing of it is forwarded, and there is no hot standby if routerd "
-			"stops; turn it on with: sysctl -w %s=1", family, sysctl);
+		log_warning("kernel forwarding of %s is off: nothing of it is forwarded, and there is no hot "
+			    "standby if routerd "
+			    "stops; turn it on with: sysctl -w %s=1",
+			family, sysctl);
 	else if (!first)
 		log_notice("kernel forwarding of %s is on", family);
 }
@@ -56,7 +58,8 @@ static bool worker_alive(const struct router *r, unsigned worker, uint64_t now)
 	struct worker_info info;
 
 	workers_get_info(ports_get_workers(r->ports), worker, &info);
-	return now < info.heartbeat_ns || now - info.heartbeat_ns < r->config->heartbeat_timeout_ms * NS_PER_MS;
+	return now < info.heartbeat_ns ||
+	       now - info.heartbeat_ns < r->config->heartbeat_timeout_ms * NS_PER_MS;
 }
 
 /* Only while this thread and all workers show signs of life. Does nothing without systemd's watchdog. */
@@ -182,14 +185,16 @@ static int start_forwarding(struct router *r, struct error *e)
 			r->refusal_count ? r->refusals[0].text : "; no interface matches a [port] section");
 	for (unsigned n = 0; n < PORT_MAX && used < sizeof(names); n++)
 		if (r->port[n].open)
-			used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", used ? ", " : "", r->port[n].name);
+			used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", used ? ", " : "",
+				r->port[n].name);
 	r->ready = true;
 	log_info("ready: forwarding on %s", names);
 	sd_notifyf(0, "READY=1\nSTATUS=Forwarding on %s", names);
 	return 0;
 }
 
-int router_start(struct router *r, sd_event *event, const char *config_path, struct config *config, struct error *e)
+int router_start(
+	struct router *r, sd_event *event, const char *config_path, struct config *config, struct error *e)
 {
 	int rc;
 
@@ -260,7 +265,10 @@ static void warn_of_workers(struct router *r, const struct warner *w)
 
 	for (unsigned i = 0; i < ports_workers(r->ports); i++)
 		if (!worker_alive(r, i, now))
-			warn(w, "worker %u shows no sign of life: the kernel forwards the traffic of its queues", i);
+			warn(w,
+				"worker %u shows no sign of life: the kernel forwards the traffic of its "
+				"queues",
+				i);
 }
 
 static void warn_of_mirror(struct router *r, const struct warner *w)
@@ -269,7 +277,9 @@ static void warn_of_mirror(struct router *r, const struct warner *w)
 
 	mirror_get_stats(r->mirror, &s);
 	if (s.publish_errors)
-		warn(w, "%llu routes or next hops did not fit into memory: their traffic is forwarded by the kernel",
+		warn(w,
+			"%llu routes or next hops did not fit into memory: their traffic is forwarded by the "
+			"kernel",
 			(unsigned long long)s.publish_errors);
 }
 
@@ -278,7 +288,8 @@ void router_warnings(struct router *r, void (*fn)(void *ctx, const char *text), 
 	struct warner w = { fn, ctx };
 
 	if (r->forwarding_known && !r->forwarding4)
-		warn(&w, "kernel forwarding of IPv4 is off: none is forwarded, no hot standby; sysctl -w net.ipv4.ip_forward=1");
+		warn(&w, "kernel forwarding of IPv4 is off: none is forwarded, no hot standby; sysctl -w "
+			 "net.ipv4.ip_forward=1");
 	if (r->forwarding_known && !r->forwarding6)
 		warn(&w, "kernel forwarding of IPv6 is off: none is forwarded, no hot standby; "
 			"sysctl -w net.ipv6.conf.all.forwarding=1");

@@ -32,8 +32,8 @@ const struct router_refusal *router_refusal(const struct router *r, const char *
 }
 
 /* Remember, and log what is new. */
-static void __attribute__((format(printf, 4, 5))) refuse(struct router *r, const char *name, uint64_t retry_ns,
-	const char *fmt, ...)
+static void __attribute__((format(printf, 4, 5)))
+refuse(struct router *r, const char *name, uint64_t retry_ns, const char *fmt, ...)
 {
 	struct router_refusal *f = find_refusal(r, name), *list;
 	char text[sizeof(f->text)];
@@ -99,11 +99,13 @@ static void push_link(struct router *r, struct router_port *p, uint16_t number, 
 	bool carrier = l->carrier && l->flags & IFF_UP;
 	int rc;
 
-	if (p->told && p->carrier == carrier && p->pass_flags == flags && p->mtu == l->mtu && !memcmp(p->mac, l->mac, 6))
+	if (p->told && p->carrier == carrier && p->pass_flags == flags && p->mtu == l->mtu &&
+		!memcmp(p->mac, l->mac, 6))
 		return;
 	rc = ports_link(r->ports, number, l->mac, flags, carrier, l->mtu);
 	if (rc < 0) {
-		log_port(LOG_LEVEL_WARNING, p->name, "cannot update the XDP program's settings: %s", strerror(-rc));
+		log_port(LOG_LEVEL_WARNING, p->name, "cannot update the XDP program's settings: %s",
+			strerror(-rc));
 		return;
 	}
 	p->told = true;
@@ -113,15 +115,16 @@ static void push_link(struct router *r, struct router_port *p, uint16_t number, 
 	memcpy(p->mac, l->mac, 6);
 }
 
-static void push_vlan(struct router *r, uint16_t port, uint16_t vlan_id, __be16 proto, const uint8_t mac[6], bool present)
+static void push_vlan(
+	struct router *r, uint16_t port, uint16_t vlan_id, __be16 proto, const uint8_t mac[6], bool present)
 {
 	uint16_t iface = fib_vlan_iface(r->fib, port, vlan_id, proto);
 	uint32_t flags = pass_flags(r, iface);
 	int rc = ports_vlan(r->ports, port, ntohs(proto), vlan_id, mac, flags, present);
 
 	if (rc < 0)
-		log_port(LOG_LEVEL_WARNING, r->port[port].name, "cannot %s VLAN %u: %s", present ? "serve" : "remove", vlan_id,
-			strerror(-rc));
+		log_port(LOG_LEVEL_WARNING, r->port[port].name, "cannot %s VLAN %u: %s",
+			present ? "serve" : "remove", vlan_id, strerror(-rc));
 	else if (iface != FIB_IFACE_NONE)
 		r->vlan_told[iface] = present ? (uint8_t)(flags + 1) : 0;
 }
@@ -168,11 +171,13 @@ static void on_local_address(void *ctx, uint8_t family, const uint8_t *addr, boo
 	unsigned suppressed;
 
 	if (rc < 0 && log_ratelimit_pass(&limit, clock_now_ns(), &suppressed))
-		log_warning("cannot tell the XDP programs of an own address: %s; its packets take the longer way through routerd",
+		log_warning("cannot tell the XDP programs of an own address: %s; its packets take the longer "
+			    "way through routerd",
 			strerror(-rc));
 }
 
-static void on_vlan(void *ctx, uint16_t port, uint16_t vlan_id, __be16 proto, const uint8_t mac[6], bool present)
+static void on_vlan(
+	void *ctx, uint16_t port, uint16_t vlan_id, __be16 proto, const uint8_t mac[6], bool present)
 {
 	struct router *r = ctx;
 
@@ -233,8 +238,9 @@ static void log_opened(const struct router *r, uint16_t number)
 
 	if (ports_get_info(r->ports, number, &i) < 0)
 		return;
-	log_port(LOG_LEVEL_INFO, i.name, "port %u: %s, %s XDP, %s, %u receive and %u transmit queues", number, i.driver,
-		i.native ? "native" : "generic", i.zero_copy ? "zero-copy" : "copy", i.rxq_count, i.txq_count);
+	log_port(LOG_LEVEL_INFO, i.name, "port %u: %s, %s XDP, %s, %u receive and %u transmit queues", number,
+		i.driver, i.native ? "native" : "generic", i.zero_copy ? "zero-copy" : "copy", i.rxq_count,
+		i.txq_count);
 }
 
 static void open_port(struct router *r, const struct config_port *c, uint32_t ifindex, const char *name)
@@ -275,7 +281,8 @@ static void close_port(struct router *r, uint16_t number, bool gone)
 {
 	struct router_port *p = &r->port[number];
 
-	log_port(LOG_LEVEL_NOTICE, p->name, "%s: closing the port", gone ? "the interface is gone" : "no longer a port");
+	log_port(LOG_LEVEL_NOTICE, p->name, "%s: closing the port",
+		gone ? "the interface is gone" : "no longer a port");
 	if (!gone)
 		ports_enable(r->ports, number, false);
 	mirror_clear_port(r->mirror, p->ifindex);
@@ -307,7 +314,8 @@ static bool is_kind(const struct mirror_link *l, const char *const *kinds)
 	return false;
 }
 
-/* Devices whose XDP program sees nothing, or not what it should: their members or lower devices are the ports. */
+/* Devices whose XDP program sees nothing, or not what it should: their members or lower devices are the
+ * ports. */
 static const char *why_unsuitable(const struct mirror_link *l)
 {
 	static const char *const compound[] = { "bond", "team", "bridge", "vrf", NULL };
@@ -315,7 +323,8 @@ static const char *why_unsuitable(const struct mirror_link *l)
 	if (l->type != ARPHRD_ETHER || l->flags & IFF_LOOPBACK)
 		return "it is not an Ethernet interface; remove its [port] section";
 	if (!strcmp(l->kind, "vlan"))
-		return "it is a VLAN interface; make the interface below it a port, its VLANs are served with it";
+		return "it is a VLAN interface; make the interface below it a port, its VLANs are served "
+		       "with it";
 	if (is_kind(l, compound))
 		return "it consists of other interfaces; AF_XDP works on those, not on it";
 	return NULL;
@@ -382,7 +391,8 @@ static void refuse_missing(struct router *r)
 		const struct config_port *p = &r->config->ports[i];
 
 		if (config_expects_port(p) && !mirror_link_by_name(r->mirror, p->match))
-			refuse(r, p->match, 0, "there is no such interface (%s:%u); it becomes a port when it appears",
+			refuse(r, p->match, 0,
+				"there is no such interface (%s:%u); it becomes a port when it appears",
 				r->config->files[p->source.file], p->source.line);
 	}
 }
@@ -404,12 +414,14 @@ void router_scan(struct router *r)
 		open_port(r, c->list[i].config, c->list[i].ifindex, c->list[i].name);
 	refuse_missing(r);
 	forget_old_refusals(r);
-	/* At start, forwarding is said to be ready when all routes are in place. Later the event loop does it. */
+	/* At start, forwarding is said to be ready when all routes are in place. Later the event loop does
+	 * it. */
 	while (!r->ready && mirror_work(r->mirror, WORK_BUDGET))
 		;
 	router_push_links(r);
 	for (unsigned i = 0; i < c->count; i++)
-		if (!ports_find(r->ports, c->list[i].ifindex, &number) && ports_enable(r->ports, number, true) < 0)
+		if (!ports_find(r->ports, c->list[i].ifindex, &number) &&
+			ports_enable(r->ports, number, true) < 0)
 			log_port(LOG_LEVEL_WARNING, c->list[i].name, "cannot start taking packets");
 	free(c);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * A listening UNIX socket in the file system: left-overs replaced, living owners respected, never open to others for
- * a moment. See control_socket.h.
+ * A listening UNIX socket in the file system: left-overs replaced, living owners respected, never open to
+ * others for a moment. See control_socket.h.
  */
 #include <grp.h>
 #include <libgen.h>
@@ -21,7 +21,8 @@ static int make_directory(const char *path, struct error *e)
 	strcpy(copy, path);
 	dir = dirname(copy);
 	if (mkdir(dir, 0755) < 0 && errno != EEXIST)
-		return error_set(e, errno, "cannot make the directory %s of the socket: %s", dir, strerror(errno));
+		return error_set(
+			e, errno, "cannot make the directory %s of the socket: %s", dir, strerror(errno));
 	return 0;
 }
 
@@ -44,17 +45,22 @@ static int remove_left_over(const struct sockaddr_un *address, struct error *e)
 	int r;
 
 	if (lstat(path, &st) < 0)
-		return errno == ENOENT ? 0 : error_set(e, errno, "cannot look at %s: %s", path, strerror(errno));
+		return errno == ENOENT ? 0
+				       : error_set(e, errno, "cannot look at %s: %s", path, strerror(errno));
 	if (!S_ISSOCK(st.st_mode))
-		return error_set(e, EEXIST, "%s exists and is not a socket: remove it or choose another path", path);
+		return error_set(
+			e, EEXIST, "%s exists and is not a socket: remove it or choose another path", path);
 	r = is_answered(address);
 	if (r == 1)
-		return error_set(e, EADDRINUSE, "another routerd is running: it answers on %s; stop it, or give this one "
-			"another socket path in its configuration", path);
+		return error_set(e, EADDRINUSE,
+			"another routerd is running: it answers on %s; stop it, or give this one "
+			"another socket path in its configuration",
+			path);
 	if (r < 0)
 		return error_set(e, -r, "cannot tell whether %s is in use: %s", path, strerror(-r));
 	if (unlink(path) < 0 && errno != ENOENT)
-		return error_set(e, errno, "cannot remove the left-over socket %s: %s", path, strerror(errno));
+		return error_set(
+			e, errno, "cannot remove the left-over socket %s: %s", path, strerror(errno));
 	return 0;
 }
 
@@ -63,8 +69,10 @@ static int find_group(const char *name, gid_t *ret, struct error *e)
 	const struct group *g = getgrnam(*name ? name : "routerd");
 
 	if (!g && *name)
-		return error_set(e, ENOENT, "there is no group \"%s\" for the control socket: create it (groupadd -r %s) or "
-			"change [control] group", name, name);
+		return error_set(e, ENOENT,
+			"there is no group \"%s\" for the control socket: create it (groupadd -r %s) or "
+			"change [control] group",
+			name, name);
 	*ret = g ? g->gr_gid : getegid();
 	return 0;
 }
@@ -96,7 +104,8 @@ int unix_listen(const char *path, const char *group, unsigned mode, struct error
 		close(fd);
 		return error_set(e, -r, "cannot bind the socket %s: %s", path, strerror(-r));
 	}
-	if (chown(address.sun_path, (uid_t)-1, gid) < 0 || chmod(address.sun_path, mode) < 0 || listen(fd, 128) < 0) {
+	if (chown(address.sun_path, (uid_t)-1, gid) < 0 || chmod(address.sun_path, mode) < 0 ||
+		listen(fd, 128) < 0) {
 		r = error_set(e, errno, "cannot set up the socket %s: %s", address.sun_path, strerror(errno));
 		unlink(address.sun_path);
 		close(fd);

@@ -13,7 +13,8 @@
 
 #include "packet/packet.h"
 
-/* @p has been parsed; @linear: its bytes in the first frame. Returns 31 bits. */
+/* @p has been parsed; @linear: its bytes in the first frame: ports and quotations behind them are not seen, as if they
+ * were not there. Returns 31 bits. */
 uint32_t flow_hash(const struct packet *p, uint32_t linear, uint8_t policy, uint32_t seed);
 
 #endif

@@ -19,7 +19,8 @@ static const struct netdev_driver drivers[] = {
 	{ .name = "virtio_net",
 		.hint = "virtio-net needs a queue_reset capable device and iommu_platform=on for zero-copy, and guest "
 			"offloads that can be switched off for native XDP" },
-	{ .name = "igb", .hint = "igb needs Linux 6.14 for zero-copy and an MTU that fits one buffer" },
+	/* igb_setup_srrctl() sets the buffer size in KiB. Seen with 2048 byte frames: packets beyond 1024 bytes arrive cut. */
+	{ .name = "igb", .buffer_unit = 1024, .hint = "igb needs Linux 6.14 for zero-copy and an MTU that fits one buffer" },
 	{ .name = "sfc", .hint = "sfc has no zero-copy; native XDP needs an MTU of at most 3530" },
 	{ .name = "veth", .hint = "veth has no zero-copy; native XDP needs a peer, receive queues at least as many as the "
 			"peer's transmit queues, and an MTU of at most 3506" },

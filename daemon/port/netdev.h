@@ -22,6 +22,7 @@
 struct netdev_driver {
 	const char *name;
 	bool bind_before_attach;  /* gve: every bind with a program attached resets all queues */
+	uint32_t buffer_unit;     /* igb: in zero-copy, a frame's room counts in such units of bytes only; 0 = to the byte */
 	const char *hint;         /* said when native mode or zero-copy is refused */
 };
 

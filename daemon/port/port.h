@@ -61,7 +61,7 @@ struct port_txq {
 	counter completed;                  /* frames whose completion came */
 	counter bogus_completions;          /* named a frame not in flight here */
 	counter kicks, kick_again, kick_errors;  /* system calls; EAGAIN/EBUSY; others */
-	counter late;                       /* frames found in flight for over a second */
+	counter late;                       /* frames found in flight for over a second; written by control */
 	counter in_flight;                  /* gauge: frames submitted and not completed */
 } cache_aligned;
 

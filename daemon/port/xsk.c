@@ -14,6 +14,8 @@
 #include "port/xsk_impl.h"
 
 #define POOL_PATIENCE_NS (3 * NS_PER_S)
+#define XDP_HEADROOM 256u   /* before a received packet in its frame */
+#define LINK_OVERHEAD 26u   /* Ethernet header, two VLAN tags, FCS: net/xdp/xsk_buff_pool.c asks for as much */
 
 const char *xsk_mode_name(enum xsk_mode mode)
 {
@@ -245,11 +247,23 @@ static int attach(struct xsk_port *x, const struct netdev *device, struct error 
 	return steer_attach(x->steer, device, native, e);
 }
 
+/* What the driver would not refuse, and yet get wrong. */
+static int check_zero_copy(const struct xsk_options *o, struct error *e)
+{
+	uint32_t room = frame_size(&o->memory->table) - XDP_HEADROOM, unit = o->device->known->buffer_unit;
+
+	if (o->mode != XSK_MODE_ZERO_COPY || !unit || o->device->mtu + LINK_OVERHEAD <= room - room % unit)
+		return 0;
+	return error_set(e, EMSGSIZE, "driver %s would use only %u bytes of a frame of %u, too few for MTU %u; "
+		"[memory] frame_size = 4096 or a smaller MTU helps", o->device->driver, room - room % unit,
+		frame_size(&o->memory->table), o->device->mtu);
+}
+
 static int set_up(struct xsk_port *x, const struct xsk_options *o, struct error *e)
 {
-	int r = 0;
+	int r = check_zero_copy(o, e);
 
-	if (!o->device->known->bind_before_attach)
+	if (r == 0 && !o->device->known->bind_before_attach)
 		r = attach(x, o->device, e);
 	/* Attaching may have changed the queues (virtio-net). */
 	if (r == 0)
@@ -326,7 +340,7 @@ bool xsk_rxq_is_filled(const struct port_rxq *q)
 	uint64_t held = counter_read(&q->in_fill);
 	uint32_t limit = __atomic_load_n(&x->limit, __ATOMIC_RELAXED);
 
-	return held >= limit / 2 || held >= x->socket->fill.size;
+	return held + XSK_REFILL_MIN >= limit || held >= x->socket->fill.size;
 }
 
 bool xsk_rxq_zero_copy(const struct port_rxq *q)

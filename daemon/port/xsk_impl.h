@@ -7,6 +7,8 @@
 
 #include "port/xsk.h"
 
+#define XSK_REFILL_MIN 16u  /* fewer frames are not worth the stores, unless the queue runs low */
+
 struct xsk_rxq {
 	struct xsk_socket *socket;
 	uint32_t limit;  /* atomic; written by control: frames the queue may hold */

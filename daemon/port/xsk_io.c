@@ -5,7 +5,6 @@
 #include "port/xsk_impl.h"
 
 #define REFILL_CHUNK 64u
-#define REFILL_MIN 16u        /* fewer are not worth the stores, unless the queue runs low */
 #define KICKS_MAX 32u         /* system calls per kick; what is left waits for the next one */
 #define FRAME_LENGTH_MIN 17u  /* gve takes no less (afxdp-drivers 3.3) */
 #define ETHERNET_MIN 60u      /* without FCS; shorter frames are padded */
@@ -158,7 +157,7 @@ void xsk_refill(struct port_rxq *q, struct frame_cache *cache)
 	if (held >= limit)
 		return;
 	want = limit - held;
-	if (want < REFILL_MIN && held >= limit / 2)
+	if (want < XSK_REFILL_MIN && held >= limit / 2)
 		return;
 	room = xsk_ring_room(r, want);
 	want = fill(q, r, cache, want < room ? want : room);

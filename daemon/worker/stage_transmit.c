@@ -135,26 +135,27 @@ static inline void enqueue(struct pipeline *pl, struct packet *p)
 		pl->out_used[pl->out_count++] = out->port;
 }
 
-/* Offer the packets and make the device look. When the ring is full, kick at once, take what has completed, and offer
- * the rest one more time. Returns how many were taken. */
+/* Offer the packets and make the device look. When the ring is full, take what has completed, kick the device, which
+ * may have waited for that, and offer the rest one more time. Returns how many were taken. */
 static unsigned submit(struct pipeline *pl, struct port_txq *q, struct packet *const *packets, unsigned n)
 {
 	const struct port_ops *ops = q->port->ops;
 	uint32_t now_ms = (uint32_t)(pl->now_ns / NS_PER_MS);
-	unsigned sent, more;
+	unsigned sent, more = 0;
+	bool full;
 
 	port_txq_lock(q);
 	sent = ops->tx_burst(q, packets, n, now_ms);
-	ops->tx_kick(q);
-	if (sent < n) {
+	full = sent < n;
+	if (full) {
 		ops->tx_reap(q, pl->cache, pl->caches);
+		ops->tx_kick(q);
 		more = ops->tx_burst(q, packets + sent, n - sent, now_ms);
-		if (more)
-			ops->tx_kick(q);
-		sent += more;
 	}
+	if (!full || more)
+		ops->tx_kick(q);
 	port_txq_unlock(q);
-	return sent;
+	return sent + more;
 }
 
 static void flush(struct pipeline *pl, struct pipeline_out *out, uint16_t number, struct tally *t)

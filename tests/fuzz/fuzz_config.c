@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Fuzz target: any bytes as a configuration file. Either it is refused with at least one message, or what was read
- * can be printed and read again to the same values.
+ * Fuzz target: any bytes as a configuration file. Either it is refused with at least one message, or what was
+ * read can be printed and read again to the same values.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void print_value(void *ctx, const char *section, const char *key, const char *value, const char *file, unsigned line)
+static void print_value(
+	void *ctx, const char *section, const char *key, const char *value, const char *file, unsigned line)
 {
 	static char last[64];
 
@@ -46,7 +47,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!strstr(text, ";") && config_parse("again", text, length, &d, &errors) < 0)
 		abort();
 	for (unsigned i = 0; d && i < config_key_count; i++)
-		if (config_keys[i].section != CONFIG_SECTION_PORT && !config_value_equal(&config_keys[i], c, d))
+		if (config_keys[i].section != CONFIG_SECTION_PORT &&
+			!config_value_equal(&config_keys[i], c, d))
 			abort();
 	config_free(c);
 	config_free(d);

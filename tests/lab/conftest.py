@@ -19,6 +19,7 @@ _open = []
 
 def pytest_configure(config):
     config.addinivalue_line('markers', 'sanitizer: also run with the sanitizer build (a subset under 3 minutes)')
+    config.addinivalue_line('markers', 'systemd: boots a real systemd in the router namespace')
     config.addinivalue_line('markers', 'routerd: is about the daemon itself; skipped when only the kernel runs')
     config.addinivalue_line('markers', 'seconds(n): the test may take this long (default 60)')
     netns.clean_left_overs()

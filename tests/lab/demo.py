@@ -42,10 +42,14 @@ def tcp(lab, family, reverse=False):
     return f'{out["end"]["sum_received"]["bits_per_second"] / 1e6:.0f} Mbit/s'
 
 
-def udp(lab, family, length):
-    out = traffic.iperf(lab.h1, lab.h2, family, SECONDS, udp_mbit=0, length=length)['end']['sum']
-    got = (out['packets'] - out['lost_packets']) / out['seconds']
-    return f'{got / 1000:.0f} k packets/s, {out["lost_percent"]:.1f} % lost'
+def udp(lab, family):
+    out = traffic.iperf(lab.h1, lab.h2, family, SECONDS, udp_mbit=96, length=1200)['end']['sum']
+    return f'{out["packets"] / out["seconds"] / 1000:.0f} k packets/s, {out["lost_percent"]:.2f} % lost'
+
+
+def flood(lab, family):
+    out = traffic.iperf(lab.h1, lab.h2, family, SECONDS, udp_mbit=0, length=64)['end']['sum']
+    return f'{(out["packets"] - out["lost_packets"]) / out["seconds"] / 1000:.0f} k packets/s arrived'
 
 
 MEASURES = (
@@ -53,8 +57,8 @@ MEASURES = (
     ('ping IPv6', lambda lab: ping(lab, 6)),
     ('TCP h1 to h2, IPv4', lambda lab: tcp(lab, 4)),
     ('TCP h2 to h1, IPv6', lambda lab: tcp(lab, 6, True)),
-    ('UDP 1200 bytes, IPv4', lambda lab: udp(lab, 4, 1200)),
-    ('UDP 64 bytes, IPv6', lambda lab: udp(lab, 6, 64)),
+    ('UDP h1 to h2, 96 Mbit/s', lambda lab: udp(lab, 4)),
+    ('UDP flood, 64 bytes, IPv6', lambda lab: flood(lab, 6)),
 )
 
 
@@ -63,7 +67,7 @@ def measure(lab, who):
     results, before = {}, kernel.forwarded_by_kernel(kernel.counters(lab.router))
     for what, run in MEASURES:
         results[what] = run(lab)
-        print(f'  {who:12} {what:22} {results[what]}', flush=True)
+        print(f'  {who:12} {what:27} {results[what]}', flush=True)
     return results, kernel.forwarded_by_kernel(kernel.counters(lab.router)) - before
 
 

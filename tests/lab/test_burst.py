@@ -29,6 +29,7 @@ def burst(lab, count=CHANGES, base=11):
 
 
 @pytest.mark.seconds(90)
+@pytest.mark.sanitizer
 def test_100000_changes_while_traffic_flows(make_lab):
     """Every packet is numbered; each arrives exactly once, at one of the two valid next hops."""
     lab = make_lab(ports=('lan', 'wan', 'wan2'), workers=2, queues=2)
@@ -77,6 +78,7 @@ def test_memory_stays_bounded_over_bursts(make_lab):
 
 @pytest.mark.routerd
 @pytest.mark.seconds(120)
+@pytest.mark.sanitizer
 def test_netlink_overrun_is_healed_by_a_resync(make_lab):
     """The daemon is stopped (SIGSTOP) while more changes come than its socket holds. Meanwhile the kernel forwards
     (stale heartbeat); when it goes on it finds the overrun, takes everything anew, and forwarding has no gap."""
@@ -103,6 +105,7 @@ def test_netlink_overrun_is_healed_by_a_resync(make_lab):
 
 
 @pytest.mark.seconds(90)
+@pytest.mark.sanitizer
 def test_flapping_links_and_routes_with_traffic(make_lab):
     """The order of messages never matters: links, addresses, routes, neighbours and nexthops change at random while
     traffic flows; in the end mirror and kernel agree and traffic is forwarded again."""

@@ -8,7 +8,6 @@ from harness.frames import (ICMP, NO_NEXT, TCP, UDP, DF, icmp, internet_checksum
                             udp_packet)
 from harness.wire import to
 
-pytestmark = pytest.mark.sanitizer
 FAMILIES = pytest.mark.parametrize('family', (4, 6))
 
 
@@ -27,6 +26,7 @@ def exchange(lab, src, dst, packets, pads=None, **expect):
 
 
 @FAMILIES
+@pytest.mark.sanitizer
 def test_bytes_mac_and_ttl_are_exact(lab, family):
     """MACs of the egress link, TTL less one, checksum right, nothing else changed; both directions."""
     for src, dst in ((lab.h1, lab.h2), (lab.h2, lab.h1)):
@@ -36,6 +36,7 @@ def test_bytes_mac_and_ttl_are_exact(lab, family):
 
 
 @FAMILIES
+@pytest.mark.sanitizer
 def test_every_size_up_to_the_mtu(lab, family):
     smallest = 28 if family == 4 else 48
     sizes = list(range(smallest, smallest + 64)) + [255, 256, 257, 511, 512, 1023, 1024, 1279, 1280, 1498, 1499, 1500]
@@ -43,6 +44,7 @@ def test_every_size_up_to_the_mtu(lab, family):
 
 
 @FAMILIES
+@pytest.mark.sanitizer
 def test_link_padding_is_cut(lab, family):
     """F1, F2: bytes behind the IP packet do not travel on."""
     pads = (1, 2, 18, 18, 46, 200)
@@ -85,6 +87,7 @@ def test_traffic_class_flags_and_flow_label_are_kept(lab, family):
 
 
 @FAMILIES
+@pytest.mark.sanitizer
 def test_any_upper_protocol(lab, family):
     """The router looks at no upper layer: unknown protocols, bad and zero UDP checksums pass unchanged."""
     a, b = lab.h1.ip(family), lab.h2.ip(family)
@@ -105,6 +108,7 @@ def test_any_upper_protocol(lab, family):
         assert after.port('lan', 'forwarded') - before.port('lan', 'forwarded') == len(sent)
 
 
+@pytest.mark.sanitizer
 def test_extension_headers_are_not_looked_at(lab):
     """F11: destination options and routing headers pass unchanged when the destination is not the router."""
     a, b = lab.h1.ip6, lab.h2.ip6
@@ -138,6 +142,7 @@ def test_odd_ipv6_addresses_are_forwarded(lab, src, dst):
     assert got == [lab.h2.received(f)]
 
 
+@pytest.mark.sanitizer
 def test_both_families_interleaved_keep_their_order(lab):
     """Batches that mix families, sizes and flows arrive complete and each family in order."""
     rng = random.Random(7)
@@ -152,6 +157,7 @@ def test_both_families_interleaved_keep_their_order(lab):
 
 
 @FAMILIES
+@pytest.mark.sanitizer
 def test_ping(lab, family):
     """Echo both ways; the kernel of the router forwards none of it."""
     with lab.expect(forwarded={'lan': 5, 'wan': 5}):

@@ -9,7 +9,6 @@ from harness.frames import (DF, FRAGMENT, MF, NO_NEXT, TCP, UDP, fragments4, fra
                             udp_packet)
 from harness.wire import to
 
-pytestmark = pytest.mark.sanitizer
 FAMILIES = pytest.mark.parametrize('family', (4, 6))
 
 
@@ -48,6 +47,7 @@ def test_any_order(lab, family, order):
 
 
 @FAMILIES
+@pytest.mark.sanitizer
 def test_later_fragments_first_and_many_datagrams(lab, family):
     """Public bug 3: 2, 3, 1 of a thousand datagrams at once: no state, so nothing to overflow."""
     packets = []
@@ -78,6 +78,7 @@ def test_duplicates_and_overlaps(lab):
     pass_through(lab, [pieces[0], pieces[1], pieces[1], overlap, overlap, pieces[2], pieces[0]], 4)
 
 
+@pytest.mark.sanitizer
 def test_end_beyond_65535(lab):
     """Public bug 7: offsets near the top with payloads that go beyond; nothing is computed in 16 bits."""
     a, b = lab.h1.ip4, lab.h2.ip4
@@ -90,6 +91,7 @@ def test_end_beyond_65535(lab):
     pass_through(lab, [ipv6(lab.h1.ip6, lab.h2.ip6, FRAGMENT, ext + bytes(n)) for n in (7, 8, 1400)], 6, answers=2)
 
 
+@pytest.mark.sanitizer
 def test_flags_and_reserved_bits(lab):
     """R33, R36: DF on fragments, the reserved bits, odd lengths with MF: unchanged."""
     a, b = lab.h1.ip4, lab.h2.ip4
@@ -101,6 +103,7 @@ def test_flags_and_reserved_bits(lab):
     pass_through(lab, [ipv6(a6, lab.h2.ip6, FRAGMENT, e + bytes(24)) for e in exts for a6 in (lab.h1.ip6,)], 6)
 
 
+@pytest.mark.sanitizer
 def test_atomic_fragments_and_odd_headers(lab):
     """R28, R29: an atomic fragment, a first fragment without its upper header, no next header, a second one."""
     a, b = lab.h1.ip6, lab.h2.ip6

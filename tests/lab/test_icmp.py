@@ -12,7 +12,6 @@ from harness.errors import assert_error, provoke
 from harness.frames import (DF, ICMP, ICMPV6, MF, NO_NEXT, fragments4, icmp, ip, ip_of, ipv4, udp_packet)
 from harness.wire import Capture, icmp_error, to
 
-pytestmark = pytest.mark.sanitizer
 FAMILIES = pytest.mark.parametrize('family', (4, 6))
 
 
@@ -24,6 +23,7 @@ class TestMtu:
         return make_lab(mtu={'wan': 1400})
 
     @pytest.mark.parametrize('size', (1401, 1500))
+    @pytest.mark.sanitizer
     def test_ipv4_df_gets_fragmentation_needed(self, lab, size):
         p = udp_packet(lab.h1.ip4, lab.h2.ip4, size=size, frag=DF, ident=77)
         errors = provoke(lab, p, 4, kernel={('lan', 'too_big'): 1}, kernel_forwarded=1,
@@ -49,6 +49,7 @@ class TestMtu:
             assert cap.take(1, to(lab.h2.ip4)) == [lab.h2.received(f)]
 
     @pytest.mark.parametrize('size', (1401, 1402, 1408, 1500))
+    @pytest.mark.sanitizer
     def test_ipv4_without_df_is_fragmented_exactly(self, lab, size):
         """F18: the kernel cuts; pieces are multiples of 8, id kept, TTL less one; the host's socket gets it whole."""
         payload = bytes(range(256)) * 6
@@ -75,6 +76,7 @@ class TestMtu:
         assert [ip_of(g) for g in got] == fragments4(ip_of(lab.h2.received(f)), 1400)
 
     @pytest.mark.parametrize('size', (1401, 1500))
+    @pytest.mark.sanitizer
     def test_ipv6_gets_packet_too_big(self, lab, size):
         p = udp_packet(lab.h1.ip6, lab.h2.ip6, size=size)
         errors = provoke(lab, p, 6, kernel={('lan', 'too_big'): 1}, kernel_forwarded=1,
@@ -116,6 +118,7 @@ def test_route_mtu_metric(lab, family, lock):
 
 
 @FAMILIES
+@pytest.mark.sanitizer
 def test_mtu_change_at_run_time(lab, family):
     kw = {'frag': DF} if family == 4 else {}
     p = udp_packet(lab.h1.ip(family), lab.h2.ip(family), size=1450, **kw)
@@ -139,6 +142,7 @@ class TestTtl:
         assert_error(errors, family, lab.h1, 11 if family == 4 else 3, 0, 0, p)
 
     @FAMILIES
+    @pytest.mark.sanitizer
     def test_from_the_other_side(self, lab, family):
         """The address is that of the port the packet came by."""
         p = udp_packet(lab.h2.ip(family), lab.h1.ip(family), ttl=1)
@@ -198,6 +202,7 @@ class TestRouteTypes:
             assert lab.daemon.json('route', 'get', dst)['verdict'] == reason
 
     @FAMILIES
+    @pytest.mark.sanitizer
     def test_blackhole_is_silent(self, lab, family):
         net, dst = self.target(family)
         lab.ip(f'route add blackhole {net}')
@@ -208,6 +213,7 @@ class TestRouteTypes:
         assert not back.take(match=icmp_error)
 
     @FAMILIES
+    @pytest.mark.sanitizer
     def test_no_route(self, lab, family):
         """F21: network unreachable (3/0), no route to destination (1/0)."""
         _, dst = self.target(family)

@@ -85,6 +85,7 @@ def test_share_by_weight(make_ecmp, family, weights):
         assert abs(ratio - 1) < tolerance, f'share {share(arrived):.3f}, expected {want:.3f}'
 
 
+@pytest.mark.sanitizer
 def test_three_paths(make_ecmp):
     lab = make_ecmp(ports=('lan', 'wan', 'wan2', 'wan3'))
     add_route(lab, 4, (1, 2, 3))
@@ -135,6 +136,7 @@ def test_policy_change_at_run_time(make_ecmp):
 
 
 @FAMILIES
+@pytest.mark.sanitizer
 def test_fragments_of_a_datagram_use_one_path(make_ecmp, family):
     """Public bug 2, M4: under policy 1, in order, reversed, and with unfragmented packets of the flow between."""
     lab = make_ecmp()
@@ -166,6 +168,7 @@ def test_fragments_of_a_datagram_use_one_path(make_ecmp, family):
 
 
 @FAMILIES
+@pytest.mark.sanitizer
 def test_heals_when_a_link_goes_down(make_ecmp, family):
     """A dead path is left at once; the flows of the living one stay where they were; up again, both carry."""
     lab = make_ecmp()
@@ -210,6 +213,7 @@ def test_heals_under_live_traffic(make_ecmp):
 
 
 @FAMILIES
+@pytest.mark.sanitizer
 def test_nexthop_group_with_weights(make_ecmp, family):
     lab = make_ecmp()
     lab.ip(f'nexthop add id 1 via {lab.h2.ip(family)} dev wan', f'nexthop add id 2 via {lab.h3.ip(family)} dev wan2',
@@ -224,6 +228,7 @@ def test_nexthop_group_with_weights(make_ecmp, family):
     assert (len(arrived[0]), len(arrived[1])) == (200, 0)
 
 
+@pytest.mark.sanitizer
 def test_resilient_group_arrives(make_ecmp):
     """A resilient group may be followed or left to the kernel; every packet arrives exactly once either way."""
     lab = make_ecmp()

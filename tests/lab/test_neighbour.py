@@ -9,7 +9,6 @@ from harness.frames import udp_packet
 from harness.traffic import Stream
 from harness.wire import icmp_error, to
 
-pytestmark = pytest.mark.sanitizer
 FAMILIES = pytest.mark.parametrize('family', (4, 6))
 
 
@@ -27,6 +26,7 @@ def known(lab, family, host):
 
 
 @FAMILIES
+@pytest.mark.sanitizer
 def test_first_packet_is_delivered_and_the_rest_forwarded(make_lab, family):
     """Unresolved: the packet goes to the kernel, which resolves and sends it. Resolved: routerd forwards."""
     lab = make_lab(dynamic=('wan',))
@@ -138,6 +138,7 @@ def test_host_that_changed_its_mac_is_found(make_lab, family):
 
 
 @FAMILIES
+@pytest.mark.sanitizer
 def test_static_mac_changed_live(lab, family):
     """ip neigh replace: the very next packets carry the new MAC; nothing is lost on the way."""
     cap = lab.h2.capture()
@@ -155,6 +156,7 @@ def test_static_mac_changed_live(lab, family):
 
 
 @FAMILIES
+@pytest.mark.sanitizer
 def test_deleted_neighbour_is_resolved_again(make_lab, family):
     lab = make_lab(dynamic=('wan',))
     lab.kernel_forwards_freely = True
@@ -171,6 +173,7 @@ def test_deleted_neighbour_is_resolved_again(make_lab, family):
 
 
 @FAMILIES
+@pytest.mark.sanitizer
 def test_burst_to_an_unresolved_neighbour(make_lab, family):
     """Many packets before the answer: each is forwarded, or the kernel queued it; what its queue could not hold is
     the kernel's own, counted drop. None is lost inside routerd."""

@@ -6,7 +6,6 @@ from harness.frames import udp_packet
 from harness.traffic import Stream
 from harness.wire import any_of, icmp_error, to
 
-pytestmark = pytest.mark.sanitizer
 FAMILIES = pytest.mark.parametrize('family', (4, 6))
 
 
@@ -53,6 +52,7 @@ class TestSelection:
             goes_to(lab, dst[not v4], host, others=[h for h in (lab.h2, lab.h3) if h is not host])
 
     @FAMILIES
+    @pytest.mark.sanitizer
     def test_lower_metric_wins_and_is_replaced_live(self, three, family):
         lab = three
         lab.ip(f'route add {net(family)} via {lab.h2.ip(family)} metric 100')
@@ -91,6 +91,7 @@ class TestSelection:
 
 
 class TestNextHops:
+    @pytest.mark.sanitizer
     def test_ipv4_via_an_ipv6_next_hop(self, three):
         """RFC 5549: the IPv4 packet is sent to the MAC of the IPv6 neighbour."""
         lab = three
@@ -126,6 +127,7 @@ class TestNextHops:
         goes_to(lab, addr(6), lab.h3, others=[lab.h2])
 
     @FAMILIES
+    @pytest.mark.sanitizer
     def test_nexthop_object(self, three, family):
         lab = three
         lab.ip(f'nexthop add id 5 via {lab.h2.ip(family)} dev wan', f'route add {net(family)} nhid 5')
@@ -152,6 +154,7 @@ class TestNextHops:
             goes_to(lab, dst, lab.h3, others=[lab.h2])
 
     @FAMILIES
+    @pytest.mark.sanitizer
     def test_nexthop_group_is_replaced_under_live_traffic(self, three, family):
         """No packet is lost or doubled while members of a group come, go and change; all arrive at a valid hop."""
         lab = three
@@ -172,6 +175,7 @@ class TestNextHops:
         assert hosts == {0, 1}, 'both next hops have carried traffic'
 
     @FAMILIES
+    @pytest.mark.sanitizer
     def test_route_is_replaced_under_live_traffic(self, three, family):
         lab = three
         lab.ip(f'route add {net(family)} via {lab.h2.ip(family)}')
@@ -186,6 +190,7 @@ class TestNextHops:
 
 class TestOtherDevices:
     @FAMILIES
+    @pytest.mark.sanitizer
     def test_route_by_a_device_that_is_no_port(self, make_lab, family):
         """The kernel forwards it, as it would have without routerd; counted."""
         lab = make_lab(links=('oth',))
@@ -239,6 +244,7 @@ class TestOtherDevices:
 
 class TestRules:
     @FAMILIES
+    @pytest.mark.sanitizer
     def test_rule_sends_its_traffic_to_the_kernel(self, three, family):
         """Traffic that a rule touches goes to the kernel, which obeys it; other traffic does not; status says so."""
         lab = three
@@ -318,6 +324,7 @@ class TestRules:
 
 class TestLinks:
     @FAMILIES
+    @pytest.mark.sanitizer
     def test_link_down_and_up(self, three, family):
         """Down: the routes go away in the kernel, so they do here. Up again: static routes must be set again for
         IPv4 by the user, the connected network comes by itself."""
@@ -361,6 +368,7 @@ class TestLinks:
         goes_to(lab, lab.h2.ip4, lab.h2)
 
     @FAMILIES
+    @pytest.mark.sanitizer
     def test_address_added_and_removed(self, lab, family):
         """A new address of the router is local at once; a removed one is not any more."""
         new, plen = ('10.77.0.1', 24) if family == 4 else ('fd77::1', 64)
@@ -388,6 +396,8 @@ class TestLinks:
         with lab.expect(kernel={('lan', 'not_our_mac'): 1}):
             lab.h1.send(f)
         lab.h1.gw_mac = new
+        # the kernel forgets a device's neighbours, also the permanent ones, when its address changes
+        lab.ip(f'neigh replace {lab.h1.ip4} lladdr {lab.h1.mac} dev lan nud permanent')
         goes_to(lab, lab.h2.ip4, lab.h2)
         back = lab.h1.capture()
         f = lab.h2.frame(udp_packet(lab.h2.ip4, lab.h1.ip4))
@@ -399,6 +409,7 @@ class TestLinks:
 
 @pytest.mark.routerd
 class TestShown:
+    @pytest.mark.sanitizer
     def test_route_table_of_routerctl(self, three):
         lab = three
         lab.ip('route add 10.90.0.0/16 via 10.0.2.2 metric 7', 'route add blackhole 10.91.0.0/16',
@@ -413,6 +424,7 @@ class TestShown:
         text = lab.daemon.ctl('route')
         assert '10.90.0.0/16' in text and 'via 10.0.2.2' in text and 'blackhole' in text
 
+    @pytest.mark.sanitizer
     def test_route_get(self, three):
         lab = three
         answer = lab.daemon.json('route', 'get', lab.h2.ip4)

@@ -70,9 +70,8 @@ def flows_both_ways(lab, count=400):
         assert sorted(got) == sorted(dst.received(f) for f in sent)
 
 
-@pytest.mark.sanitizer
-@pytest.mark.parametrize('workers', (1, 2, 4))
 @pytest.mark.parametrize('queues', (1, 2, 4))
+@pytest.mark.parametrize('workers', (1, 2, pytest.param(4, marks=pytest.mark.sanitizer)))
 def test_workers_and_queues(make_lab, workers, queues):
     """Any number of workers serves any number of queues, more or fewer than itself."""
     lab = make_lab(workers=workers, queues=queues)
@@ -87,9 +86,9 @@ def test_workers_and_queues(make_lab, workers, queues):
     assert sum(r['packets'] for r in receiving if r['port'] == 'lan') >= 800
 
 
-@pytest.mark.sanitizer
 @pytest.mark.routerd
 @pytest.mark.parametrize('mode', ('native', 'generic'))
+@pytest.mark.sanitizer
 def test_modes(make_lab, mode):
     """The mode asked for is the mode in use, said by routerctl and by the kernel."""
     lab = make_lab(mode=mode, queues=1)

@@ -36,22 +36,24 @@ static inline void print_verdicts(const struct replay *r, unsigned port)
 			print_error("port %u: %s %lu\n", port, verdict_info[v].label, replay_count(r, port, v));
 }
 
-/* One packet in, one run; what became of it is known from the counters: exactly @v, with its length. */
-static inline void expect_verdict(struct replay *r, const struct build *b, enum verdict v)
+/* The packet twice in one batch: the first of a batch and those after it go different ways through the stages. What
+ * became of them is known from the counters: exactly @v, both times, with their lengths. */
+static inline void expect_bytes(struct replay *r, unsigned port, const uint8_t *bytes, uint32_t length, enum verdict v)
 {
-	static uint8_t bytes[BUILD_MAX];
-	uint32_t length = build(b, bytes);
-	uint64_t before = replay_count(r, b->port, v), before_bytes = replay_count_bytes(r, b->port, v);
+	uint64_t before = replay_count(r, port, v), before_bytes = replay_count_bytes(r, port, v);
+	uint32_t delivered = memory_port_delivered(r->ports[port])->count;
 
-	assert_true(replay_inject(r, b->port, bytes, length));
+	assert_true(replay_inject(r, port, bytes, length));
+	assert_true(replay_inject(r, port, bytes, length));
 	replay_run(r);
-	if (replay_count(r, b->port, v) != before + 1)
-		print_verdicts(r, b->port);
-	assert_int_equal(replay_count(r, b->port, v), before + 1);
-	assert_int_equal(replay_count_bytes(r, b->port, v), before_bytes + length);
-	if (verdict_class(v) == VERDICT_CLASS_KERNEL) {
-		uint32_t last = memory_port_delivered(r->ports[b->port])->count - 1;
-		const struct memory_packet *p = replay_delivered(r, b->port, last);
+	if (replay_count(r, port, v) != before + 2)
+		print_verdicts(r, port);
+	assert_int_equal(replay_count(r, port, v), before + 2);
+	assert_int_equal(replay_count_bytes(r, port, v), before_bytes + 2 * length);
+	if (verdict_class(v) != VERDICT_CLASS_KERNEL)
+		return;
+	for (unsigned i = 0; i < 2; i++) {
+		const struct memory_packet *p = replay_delivered(r, port, delivered + i);
 
 		/* As received, to the byte, padding included. */
 		assert_int_equal(p->length, length);
@@ -59,22 +61,31 @@ static inline void expect_verdict(struct replay *r, const struct build *b, enum 
 	}
 }
 
-/* The packet leaves by interface @out of the harness with the MAC @dst_mac, changed only where it must be. */
+static inline void expect_verdict(struct replay *r, const struct build *b, enum verdict v)
+{
+	static uint8_t bytes[BUILD_MAX];
+
+	expect_bytes(r, b->port, bytes, build(b, bytes), v);
+}
+
+/* The packet leaves by interface @out with the MAC @dst_mac, changed only where it must be. */
 static inline void expect_forwarded(struct replay *r, const struct build *b, uint16_t out, const uint8_t *dst_mac)
 {
 	static uint8_t bytes[BUILD_MAX], wanted[BUILD_MAX];
-	const struct memory_packet *p;
+	uint32_t length = build(b, bytes), n, sent;
 	struct fib_iface i;
-	uint32_t n;
 
-	build(b, bytes);
 	replay_iface(r, out, &i);
+	sent = memory_port_sent(r->ports[i.port], 0)->count;
 	n = build_forwarded(bytes, wanted, dst_mac, i.mac, i.vlan,
 		i.vlan ? (uint16_t)(i.vlan_proto << 8 | i.vlan_proto >> 8) : 0);
-	expect_verdict(r, b, VERDICT_FORWARD);
-	p = replay_sent(r, i.port, memory_port_sent(r->ports[i.port], 0)->count - 1);
-	assert_int_equal(p->length, n);
-	assert_memory_equal(p->bytes, wanted, n);
+	expect_bytes(r, b->port, bytes, length, VERDICT_FORWARD);
+	for (unsigned k = 0; k < 2; k++) {
+		const struct memory_packet *p = replay_sent(r, i.port, sent + k);
+
+		assert_int_equal(p->length, n);
+		assert_memory_equal(p->bytes, wanted, n);
+	}
 }
 
 #endif

@@ -10,18 +10,6 @@
 
 static const uint8_t host1[6] = { 2, 0, 0, 0, 1, 1 };
 
-/* Bytes that build() does not make: one packet in, the verdict expected. */
-static void expect_bytes(struct replay *r, const uint8_t *bytes, uint32_t length, enum verdict v)
-{
-	uint64_t before = replay_count(r, 0, v);
-
-	assert_true(replay_inject(r, 0, bytes, length));
-	replay_run(r);
-	if (replay_count(r, 0, v) != before + 1)
-		print_verdicts(r, 0);
-	assert_int_equal(replay_count(r, 0, v), before + 1);
-}
-
 static void test_forward(void **state)
 {
 	struct replay *r = replay_new(NULL);
@@ -38,14 +26,14 @@ static void test_short(void **state)
 
 	build(&(struct build){ .payload = 40 }, bytes);
 	for (uint32_t n = 0; n < 34; n++)
-		expect_bytes(r, bytes, n, VERDICT_DROP_SHORT);
+		expect_bytes(r, 0, bytes, n, VERDICT_DROP_SHORT);
 	build(&(struct build){ .dst = "2001:db8:1::2", .payload = 40 }, bytes);
 	for (uint32_t n = 14; n < 54; n++)
-		expect_bytes(r, bytes, n, VERDICT_DROP_SHORT);
+		expect_bytes(r, 0, bytes, n, VERDICT_DROP_SHORT);
 	/* Options that go beyond the frame. */
 	build(&(struct build){ .ihl = 15, .payload = 40 }, bytes);
 	for (uint32_t n = 34; n < 74; n++)
-		expect_bytes(r, bytes, n, VERDICT_DROP_SHORT);
+		expect_bytes(r, 0, bytes, n, VERDICT_DROP_SHORT);
 	replay_finish(r);
 }
 
@@ -59,14 +47,14 @@ static void test_version(void **state)
 		if (first >> 4 == 4 && (first & 15) >= 5)
 			continue;
 		bytes[14] = (uint8_t)first;
-		expect_bytes(r, bytes, n, VERDICT_DROP_VERSION);
+		expect_bytes(r, 0, bytes, n, VERDICT_DROP_VERSION);
 	}
 	n = build(&(struct build){ .dst = "2001:db8:1::2" }, bytes);
 	for (unsigned first = 0; first < 256; first++) {
 		if (first >> 4 == 6)
 			continue;
 		bytes[14] = (uint8_t)first;
-		expect_bytes(r, bytes, n, VERDICT_DROP_VERSION);
+		expect_bytes(r, 0, bytes, n, VERDICT_DROP_VERSION);
 	}
 	replay_finish(r);
 }
@@ -81,11 +69,11 @@ static void test_checksum(void **state)
 	for (unsigned bit = 8; bit < 160; bit++) {
 		n = build(&(struct build){ 0 }, bytes);
 		bytes[14 + bit / 8] ^= (uint8_t)(1 << bit % 8);
-		expect_bytes(r, bytes, n, VERDICT_DROP_CHECKSUM);
+		expect_bytes(r, 0, bytes, n, VERDICT_DROP_CHECKSUM);
 	}
 	n = build(&(struct build){ .ihl = 6 }, bytes);
 	bytes[36] ^= 1;
-	expect_bytes(r, bytes, n, VERDICT_DROP_CHECKSUM);
+	expect_bytes(r, 0, bytes, n, VERDICT_DROP_CHECKSUM);
 	replay_finish(r);
 }
 
@@ -100,18 +88,18 @@ static void test_length(void **state)
 		n = build(&(struct build){ .l3_length = 46 }, bytes);
 		store_be16(bytes + 16, (uint16_t)totals[i]);
 		build_checksum4(bytes + 14);
-		expect_bytes(r, bytes, n, VERDICT_DROP_LENGTH);
+		expect_bytes(r, 0, bytes, n, VERDICT_DROP_LENGTH);
 	}
 	/* Shorter than a header with options. */
 	n = build(&(struct build){ .ihl = 7, .payload = 10 }, bytes);
 	store_be16(bytes + 16, 27);
 	build_checksum4(bytes + 14);
-	expect_bytes(r, bytes, n, VERDICT_DROP_LENGTH);
+	expect_bytes(r, 0, bytes, n, VERDICT_DROP_LENGTH);
 	n = build(&(struct build){ .dst = "2001:db8:1::2", .payload = 10 }, bytes);
 	store_be16(bytes + 18, 19);
-	expect_bytes(r, bytes, n, VERDICT_DROP_LENGTH);
+	expect_bytes(r, 0, bytes, n, VERDICT_DROP_LENGTH);
 	store_be16(bytes + 18, 65535);
-	expect_bytes(r, bytes, n, VERDICT_DROP_LENGTH);
+	expect_bytes(r, 0, bytes, n, VERDICT_DROP_LENGTH);
 	replay_finish(r);
 }
 
@@ -195,7 +183,7 @@ static void test_rules(void **state)
 	expect_forwarded(r, &(struct build){ .dport = 53, .fragment = 0x2000, .payload = 40 }, 2, host1);
 	build(&(struct build){ .l3_length = 22, .padding = 24 }, bytes);
 	store_be16(bytes + 36, 53);
-	expect_bytes(r, bytes, 60, VERDICT_FORWARD);
+	expect_bytes(r, 0, bytes, 60, VERDICT_FORWARD);
 	rule.iif = 101;
 	assert_int_equal(fib_rules_set(r->fib, &rule, 1), 0);
 	expect_forwarded(r, &(struct build){ .dport = 53 }, 2, host1);
@@ -351,16 +339,16 @@ static void test_neighbour_discovery(void **state)
 
 	for (unsigned type = 133; type <= 137; type++) {
 		bytes[54] = (uint8_t)type;
-		expect_bytes(r, bytes, n, VERDICT_KERNEL_ND);
+		expect_bytes(r, 0, bytes, n, VERDICT_KERNEL_ND);
 	}
 	bytes[54] = 132;
-	expect_bytes(r, bytes, n, VERDICT_FORWARD);
+	expect_bytes(r, 0, bytes, n, VERDICT_FORWARD);
 	bytes[54] = 138;
-	expect_bytes(r, bytes, n, VERDICT_FORWARD);
+	expect_bytes(r, 0, bytes, n, VERDICT_FORWARD);
 	/* A type that is only padding. */
 	n = build(&(struct build){ .dst = "2001:db8:1::2", .protocol = 58, .l3_length = 40, .padding = 6 }, bytes);
 	memset(bytes + 54, 135, 6);
-	expect_bytes(r, bytes, n, VERDICT_FORWARD);
+	expect_bytes(r, 0, bytes, n, VERDICT_FORWARD);
 	replay_finish(r);
 }
 
@@ -401,9 +389,9 @@ static void test_vlan(void **state)
 	expect_verdict(r, &(struct build){ .port = 1, .vlan = 100, .vlan_proto = 0x8100 }, VERDICT_KERNEL_VLAN);
 	build(&(struct build){ .vlan = 100, .vlan_proto = 0x8100 }, bytes);
 	for (uint32_t n = 14; n < 18; n++)
-		expect_bytes(r, bytes, n, VERDICT_KERNEL_VLAN);
+		expect_bytes(r, 0, bytes, n, VERDICT_KERNEL_VLAN);
 	for (uint32_t n = 18; n < 38; n++)
-		expect_bytes(r, bytes, n, VERDICT_DROP_SHORT);
+		expect_bytes(r, 0, bytes, n, VERDICT_DROP_SHORT);
 	expect_forwarded(r, &(struct build){ .vlan = 100, .vlan_proto = 0x8100 }, 2, host1);
 	set_flags(r, 10, 0, FIB_IFACE_UP);
 	expect_verdict(r, &(struct build){ .vlan = 100, .vlan_proto = 0x8100 }, VERDICT_KERNEL_VLAN);
@@ -543,35 +531,51 @@ static void test_mixed_batch(void **state)
 	replay_finish(r);
 }
 
-/* A batch may hold packets of several ports, whatever the worker's loop does today. */
+/* One packet of each port in turn, @n times, as one batch. A worker's loop does not mix ports today, but it may. */
+static void run_mixed(struct replay *r, const struct build *b0, const struct build *b1, unsigned n)
+{
+	struct packet packets[BATCH_SIZE];
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		inject_build(r, b0);
+		inject_build(r, b1);
+		for (unsigned p = 0; p < 2; p++)
+			count += r->ports[p]->ops->rx_burst(&r->ports[p]->rxqs[0], packets + count, 1);
+	}
+	pipeline_run(&r->pipelines[0], packets, count);
+}
+
 static void test_batch_of_two_ports(void **state)
 {
+	const struct build b0 = { 0 }, b1 = { .port = 1, .src = "10.0.1.2", .dst = "10.0.0.2" };
+	const struct build wrong_side = { .port = 1, .src = "10.0.0.2", .dst = "10.0.0.9" };
 	struct replay *r = replay_new(NULL);
-	struct packet packets[BATCH_SIZE];
-	struct fib_iface vrf;
-	unsigned n = 0;
+	struct build other_mac = b1;
+	struct fib_iface i, j;
 
-	replay_iface(r, 2, &vrf);
-	for (unsigned i = 0; i < 6; i++) {
-		inject_build(r, &(struct build){ .port = 0, .id = (uint16_t)i });
-		inject_build(r, &(struct build){ .port = 1, .src = "10.0.1.2", .dst = "10.0.0.2", .id = (uint16_t)i });
-		for (unsigned p = 0; p < 2; p++)
-			n += r->ports[p]->ops->rx_burst(&r->ports[p]->rxqs[0], packets + n, 1);
-	}
-	pipeline_run(&r->pipelines[0], packets, n);
+	run_mixed(r, &b0, &b1, 6);
 	assert_int_equal(replay_count(r, 0, VERDICT_FORWARD), 6);
 	assert_int_equal(replay_count(r, 1, VERDICT_FORWARD), 6);
-	vrf.flags |= FIB_IFACE_VRF;
-	replay_set_iface(r, &vrf);
-	for (n = 0; n < 8;) {
-		inject_build(r, &(struct build){ .port = 0 });
-		inject_build(r, &(struct build){ .port = 1, .src = "10.0.1.2", .dst = "10.0.0.2" });
-		for (unsigned p = 0; p < 2; p++)
-			n += r->ports[p]->ops->rx_burst(&r->ports[p]->rxqs[0], packets + n, 1);
-	}
-	pipeline_run(&r->pipelines[0], packets, n);
-	assert_int_equal(replay_count(r, 1, VERDICT_KERNEL_VRF), 4);
+	set_flags(r, 2, FIB_IFACE_VRF, 0);
+	run_mixed(r, &b0, &b1, 4);
 	assert_int_equal(replay_count(r, 0, VERDICT_FORWARD), 10);
+	assert_int_equal(replay_count(r, 1, VERDICT_KERNEL_VRF), 4);
+	/* The other port's address is none of this one's. */
+	replay_iface(r, 1, &i);
+	other_mac.dst_mac = i.mac;
+	run_mixed(r, &b0, &other_mac, 4);
+	assert_int_equal(replay_count(r, 1, VERDICT_KERNEL_NOT_OUR_MAC), 4);
+	/* Ports with the same address are still two interfaces. */
+	replay_iface(r, 2, &j);
+	memcpy(j.mac, i.mac, 6);
+	j.flags = (uint16_t)((j.flags & ~FIB_IFACE_VRF) | FIB_IFACE_RP_STRICT);
+	replay_set_iface(r, &j);
+	other_mac = wrong_side;
+	other_mac.dst_mac = i.mac;
+	run_mixed(r, &b0, &other_mac, 4);
+	assert_int_equal(replay_count(r, 1, VERDICT_KERNEL_RP_FILTER), 4);
+	assert_int_equal(replay_count(r, 0, VERDICT_FORWARD), 18);
 	replay_finish(r);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The configuration: golden files (config/NAME.ini gives config/NAME.expected, whole messages), defaults, patterns,
- * drop-ins, and that etc/routerd.ini is what the schema says. Runs in the top folder of the tree.
+ * The configuration: golden files (config/NAME.ini gives config/NAME.expected, whole messages), defaults,
+ * patterns, drop-ins, and that etc/routerd.ini is what the schema says. Runs in the top folder of the tree.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -38,7 +38,8 @@ static char *slurp(const char *path, size_t *ret_size)
 	return data;
 }
 
-static void print_value(void *ctx, const char *section, const char *key, const char *value, const char *file, unsigned line)
+static void print_value(
+	void *ctx, const char *section, const char *key, const char *value, const char *file, unsigned line)
 {
 	if (line)
 		fprintf(ctx, "%s:%u [%s] %s = %s\n", file, line, section, key, value);
@@ -178,20 +179,23 @@ static void refused_value_changes_nothing(void **state)
 		struct config a[2];
 
 		memset(a, 0x5a, sizeof(a));
-		assert_int_equal(config_value_parse(&config_keys[i], "\x7f?/ %%", &a[0], why, sizeof(why)), -EINVAL);
+		assert_int_equal(
+			config_value_parse(&config_keys[i], "\x7f?/ %%", &a[0], why, sizeof(why)), -EINVAL);
 		assert_memory_equal(&a[0], &a[1], sizeof(a[0]));
 	}
 }
 
 static void ports_are_found(void **state)
 {
-	struct config *c = parse("[port lan*]\nqueues = 1\n[port lan1]\nenabled = no\n[port la*]\nqueues = 2\n"
-				 "[port eth[0-3]]\nqueues = 3\n[port eth4]\n");
+	struct config *c =
+		parse("[port lan*]\nqueues = 1\n[port lan1]\nenabled = no\n[port la*]\nqueues = 2\n"
+		      "[port eth[0-3]]\nqueues = 3\n[port eth4]\n");
 
 	(void)state;
 	assert_int_equal(config_find_port(c, "lan0")->queues, 1);   /* the first pattern */
 	assert_int_equal(config_find_port(c, "lab0")->queues, 2);
-	assert_string_equal(config_find_port(c, "lan1")->match, "lan1"); /* the exact name, though it stands behind */
+	assert_string_equal(
+		config_find_port(c, "lan1")->match, "lan1"); /* the exact name, though it stands behind */
 	assert_false(config_find_port(c, "lan1")->enabled);
 	assert_int_equal(config_find_port(c, "eth3")->queues, 3);
 	assert_null(config_find_port(c, "eth5"));
@@ -289,7 +293,8 @@ static void files_that_cannot_be_read(void **state)
 
 	(void)state;
 	assert_int_equal(config_load("/nowhere/routerd.ini", &c, &errors), -ENOENT);
-	assert_string_equal(errors.text[0], "/nowhere/routerd.ini: cannot open the configuration file: No such file or directory");
+	assert_string_equal(errors.text[0],
+		"/nowhere/routerd.ini: cannot open the configuration file: No such file or directory");
 	assert_int_equal(config_load("/tmp", &c, &errors), -EISDIR);
 	assert_string_equal(errors.text[0], "/tmp: is a directory, not a configuration file");
 	assert_int_equal(config_load("/dev/zero", &c, &errors), -EFBIG);
@@ -314,7 +319,8 @@ static void example_is_current(void **state)
 	free(got);
 }
 
-/* The example says nothing but comments and sections; with every "#key =" made active it is valid and changes nothing. */
+/* The example says nothing but comments and sections; with every "#key =" made active it is valid and changes
+ * nothing. */
 static void example_is_valid(void **state)
 {
 	struct config *c, *d;

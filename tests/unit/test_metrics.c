@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The metrics endpoint: the text format, and clients that behave badly. Server and clients share one thread; the event
- * loop is turned by hand. (What the daemon's own page says is checked by promtool in the lab.)
+ * The metrics endpoint: the text format, and clients that behave badly. Server and clients share one thread;
+ * the event loop is turned by hand. (What the daemon's own page says is checked by promtool in the lab.)
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -120,9 +120,10 @@ static void page(void **state)
 
 	(void)state;
 	assert_non_null(strstr(answer, "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"));
-	assert_non_null(strstr(answer, "\r\n\r\n# HELP routerd_test_total A test.\n# TYPE routerd_test_total counter\n"
-				       "routerd_test_total{port=\"a\\\"b\\\\c\\nd\",queue=\"0\"} 18446744073709551615\n"
-				       "routerd_test_total 0\n"));
+	assert_non_null(strstr(answer,
+		"\r\n\r\n# HELP routerd_test_total A test.\n# TYPE routerd_test_total counter\n"
+		"routerd_test_total{port=\"a\\\"b\\\\c\\nd\",queue=\"0\"} 18446744073709551615\n"
+		"routerd_test_total 0\n"));
 }
 
 static void other_requests(void **state)

@@ -72,12 +72,16 @@ def _cgroup_roots():
             if os.path.exists(d + '/cgroup.procs')]
 
 
-def _remove_cgroups(name):
-    """The container's control groups, innermost first. Busy ones (a process still dies) are tried again."""
+def _end_cgroups(name):
+    """Kill what is in the container's control groups, and remove them, innermost first, until they are gone."""
     for top in _cgroup_roots():
         base = f'{top}/{name}'
-        for _ in range(100):
+        for _ in range(200):
             for path, _, _ in os.walk(base, topdown=False):
+                with contextlib.suppress(OSError), open(path + '/cgroup.procs') as f:
+                    for pid in f.read().split():
+                        with contextlib.suppress(ProcessLookupError):
+                            os.kill(int(pid), signal.SIGKILL)
                 with contextlib.suppress(OSError):
                     os.rmdir(path)
             if not os.path.exists(base):
@@ -86,12 +90,12 @@ def _remove_cgroups(name):
 
 
 def clean_left_overs():
-    """Control groups of dead runs. (Their processes live in a namespace that netns.clean_left_overs() removes.)"""
+    """Control groups of dead runs, with what runs in them."""
     for top in _cgroup_roots():
         for path in glob.glob(f'{top}/rl*-*'):
             m = PREFIX.match(os.path.basename(path))
             if m and not os.path.exists(f'/proc/{m.group(1)}'):
-                _remove_cgroups(os.path.basename(path))
+                _end_cgroups(os.path.basename(path))
 
 
 class Container:
@@ -100,7 +104,7 @@ class Container:
     def __init__(self, ns, name):
         self.ns, self.name = ns, f'{name}c'
         self.directory = f'{SCRATCH_DIR}/{self.name}'
-        self.console_path = f'{SCRATCH_DIR}/{self.name}.console'
+        self.console_path = f'{self.directory}/console'   # below the tmpfs that the container sees there
         self.nspawn, self.leader = None, 0
 
     # ---- life ----
@@ -127,7 +131,7 @@ class Container:
         deadline = time.monotonic() + BOOT_SECONDS
         while not self._is_booted():
             if self.nspawn.poll() is not None or time.monotonic() > deadline:
-                raise Failed(f'the container does not boot ({self.nspawn.poll()}):\n{self.console()}')
+                raise Failed(f'the container does not boot (exit code {self.nspawn.poll()}):\n{self.console()}')
             time.sleep(0.05)
 
     def _is_booted(self):
@@ -148,27 +152,19 @@ class Container:
         """End every process at once; mounts, process and mount namespaces go with them."""
         if self.nspawn is None:
             return
-        leader = self.leader or self._leader_or_none()
-        if leader and self.nspawn.poll() is None:
-            # nspawn lives and has not reaped it, so the number still means this process
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(leader, signal.SIGKILL)
+        # nspawn notices at once when its container dies, and reaps it; the other way round the container would live on
+        if self.leader and self.nspawn.poll() is None:
+            os.kill(self.leader, signal.SIGKILL)
+        else:
+            self.nspawn.kill()
         try:
             self.nspawn.wait(10)
         except subprocess.TimeoutExpired:
             self.nspawn.kill()
-            self.nspawn.wait(10)
+            self.nspawn.wait()
+        _end_cgroups(self.name)
         self.nspawn, self.leader = None, 0
-        _remove_cgroups(self.name)
         shutil.rmtree(self.directory, ignore_errors=True)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self.console_path)
-
-    def _leader_or_none(self):
-        try:
-            return self._find_leader()
-        except OSError:
-            return 0
 
     def console(self):
         with open(self.console_path, errors='replace') as f:
@@ -225,10 +221,24 @@ class Container:
         """The text of the unit's entries."""
         return [e.get('MESSAGE', '') for e in self.journal(unit, *words)]
 
+    def bind_netns(self, ns, name):
+        """Another network namespace @ns (a Netns) becomes /run/netns/@name inside."""
+        self._check(ns.argv('nsenter', '--target', self.leader, '--mount', '--pid', '--root', '--wd=/', '--', 'sh', '-ec',
+                            f'mkdir -p /run/netns; touch /run/netns/{name}; '
+                            f'mount --bind /proc/self/ns/net /run/netns/{name}'))
+
+    @staticmethod
+    def _check(argv):
+        r = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=20)
+        if r.returncode:
+            raise Failed(f'{" ".join(argv)}: exit {r.returncode}: {r.stderr}')
+
     def pids(self, unit):
         """The processes of a service, by this machine's numbers; the main one first."""
+        template, at, _ = unit.partition('@')
+        where = f'system-{template}.slice/{unit}' if at else unit
         try:
-            with open(self.path(f'/sys/fs/cgroup/system.slice/{unit}/cgroup.procs')) as f:
+            with open(self.path(f'/sys/fs/cgroup/system.slice/{where}/cgroup.procs')) as f:
                 return sorted(map(int, f.read().split()))
         except OSError:
             return []
@@ -245,8 +255,9 @@ def _memlock_is_stuck(leader):
 class RouterdService(Routerd):
     """routerd as a service of a Container, installed like by a package. Takes the place of Lab.daemon."""
 
-    def __init__(self, container, sections, instance=''):
-        self.container, self.ns, self.process = container, container.ns, None
+    def __init__(self, container, sections, ns=None, instance=''):
+        """@ns: where the ports are, if not in the container's own network namespace."""
+        self.container, self.ns, self.process = container, ns or container.ns, None
         self.unit = f'routerd@{instance}.service' if instance else 'routerd.service'
         self.runtime = f'/run/routerd/{instance}'.rstrip('/')
         self.config = f'/etc/routerd/{instance or "routerd"}.ini'

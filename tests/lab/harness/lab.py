@@ -58,7 +58,7 @@ ROUTER_SYSCTL = {
     'net.ipv6.conf.default.accept_dad': 0,
     'net.ipv6.conf.default.router_solicitations': 0,
     'net.ipv6.conf.default.accept_ra': 0,
-    # group reports are repeated at once, during the set-up, and not in the middle of the test
+    # group reports come together, within a second, and are not spread over the test
     'net.ipv6.conf.default.mldv2_unsolicited_report_interval': 1,
     # ICMP errors are counted exactly, so their rate limits are out of the way (semantics E6)
     'net.ipv4.icmp_ratelimit': 0,
@@ -136,9 +136,9 @@ class Snapshot:
     """All counters at one moment of rest."""
 
     def __init__(self, lab):
-        self.kernel = kernel.counters(lab.router)
-        self.stats = lab.daemon.json('stats') if lab.daemon_up() else None
-        self.drops = lab.daemon.json('drops') if lab.daemon_up() else []
+        self.kernel, self.stats, self.drops = kernel.counters(lab.router), None, []
+        if lab.daemon_up():
+            self.stats, self.drops = lab.daemon.json('stats'), lab.daemon.json('drops')
 
     def port(self, name, key):
         for p in self.stats['ports'] if self.stats else []:
@@ -192,8 +192,9 @@ class Lab:
         self.hosts[link] = host
         queues = f'numrxqueues {self.setup.queues} numtxqueues {self.setup.queues}'
         mtu = self.setup.mtu.get(link, 1500)
+        # Different indices at the two ends, as a user's links have; else the kernel defers link events by up to 1 s.
         self.router.ip(f'link add name {link} address {host.gw_mac} mtu {mtu} {queues} type veth peer name {host.dev} '
-                       f'address {host.mac} mtu {mtu} {queues} netns {host.ns.name}')
+                       f'index {100 + host.number} address {host.mac} mtu {mtu} {queues} netns {host.ns.name}')
         host.ns.run('ethtool', '-K', host.dev, 'tx', 'off', 'tso', 'off', 'gso', 'off', 'gro', 'off', 'txvlan', 'off')
         router, static = [], link not in self.setup.dynamic
         router += [f'address add {host.gw_ip4}/24 dev {link}', f'address add {host.gw_ip6}/64 dev {link} nodad',
@@ -250,14 +251,11 @@ class Lab:
         """Wait until routerd knows what the kernel knows now: a marker route passes through the same socket."""
         if not self.daemon_up():
             return
-        n = next(self._marker)
-        mark = f'192.0.2.{n % 250 + 1}'
-        self.router.ip(f'route replace blackhole {mark}/32')
-        self.wait_for(lambda: self.daemon.json('route', 'get', mark)['verdict'] == 'blackhole', 'the marker route',
-                      timeout)
-        self.router.ip(f'route del blackhole {mark}/32')
-        self.wait_for(lambda: self.daemon.json('route', 'get', mark)['verdict'] != 'blackhole',
-                      'the marker route to go', timeout)
+        mark = f'192.0.2.{next(self._marker) % 250 + 1}/32'
+        self.router.ip(f'route replace blackhole {mark}')
+        self.wait_for(lambda: self.daemon.json('route', mark), 'the marker route', timeout)
+        self.router.ip(f'route del blackhole {mark}')
+        self.wait_for(lambda: not self.daemon.json('route', mark), 'the marker route to go', timeout)
 
     @staticmethod
     def wait_for(condition, what, timeout=10.0, step=0.01):
@@ -290,13 +288,23 @@ class Lab:
         self.rest()
         if self._device_base is None and self.daemon_up():
             self._device_base = self._device_counts()
-        return Snapshot(self)
+        return self._steady(lambda: Snapshot(self))
+
+    def _steady(self, read):
+        """What @read returns, once nothing has come in while it was read."""
+        for _ in range(100):
+            before, value, after = self._pulse(), read(), self._pulse()
+            if before == after:
+                return value
+        raise AssertionError(f'traffic never rests: {before} {after}')
 
     def _device_counts(self):
         """{port: (packets that the device says it received, packets that routerd says it received)}"""
-        links = kernel.links(self.router)
-        return {p['name']: (links[p['name']]['stats64']['rx']['packets'], p['received']['packets'])
-                for p in self.daemon.json('stats')['ports'] if p['name'] in links}
+        def read():
+            links = kernel.links(self.router)
+            return {p['name']: (links[p['name']]['stats64']['rx']['packets'], p['received']['packets'])
+                    for p in self.daemon.json('stats')['ports'] if p['name'] in links}
+        return self._steady(read)
 
     @contextlib.contextmanager
     def expect(self, forwarded=None, kernel=None, dropped=None, kernel_forwarded=0, snmp=None, snmp_reference=None,
@@ -362,7 +370,7 @@ class Lab:
 
     def assert_balance(self):
         """Nothing is lost silently (design promise 2): recomputed here from the raw numbers, not only the flag."""
-        stats, drops = self.daemon.json('stats'), self.daemon.json('drops')
+        stats, drops = self._steady(lambda: (self.daemon.json('stats'), self.daemon.json('drops')))
         for p in stats['ports'] + [dict(stats['total'], name='total')]:
             sides = p['received']['packets'], (p['forwarded']['packets'] + p['kernel']['packets'] +
                                                p['dropped']['packets'] + p['held'])

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The mirror against the kernel: the whole content of both, compared as sets."""
-import ipaddress
+import functools
+import gc
 import json
 import time
 
@@ -8,9 +9,22 @@ REFUSING = ('blackhole', 'unreachable', 'prohibit', 'throw')
 
 
 def _network(dst, family):
+    """As routerctl writes it: always with its length."""
     if dst == 'default':
         return '0.0.0.0/0' if family == 4 else '::/0'
-    return str(ipaddress.ip_network(dst))
+    return dst if '/' in dst else f'{dst}/{32 if family == 4 else 128}'
+
+
+def quick(function):
+    """Without garbage collection: a hundred thousand routes are millions of objects, and none of them is garbage."""
+    @functools.wraps(function)
+    def wrapped(*args):
+        gc.disable()
+        try:
+            return function(*args)
+        finally:
+            gc.enable()
+    return wrapped
 
 
 def _hop(gateway, dev, weight):
@@ -19,7 +33,7 @@ def _hop(gateway, dev, weight):
 
 def _kernel_hops(route, nexthops):
     if 'nhid' in route:
-        return frozenset(_nexthop_hops(route['nhid'], nexthops))
+        return nexthops.get(route['nhid'], frozenset())
     if 'nexthops' in route:
         return frozenset(_hop(n.get('gateway') or (n.get('via') or {}).get('host'), n.get('dev'), n.get('weight'))
                          for n in route['nexthops'])
@@ -35,9 +49,11 @@ def _nexthop_hops(number, nexthops):
     return [_hop(n.get('gateway'), n.get('dev'), 1)]
 
 
+@quick
 def kernel_routes(ns, family):
     """{(destination, type, metric, hops)} of the main table as the kernel has it."""
-    nexthops = {n['id']: n for n in ns.ip_json('nexthop')}
+    objects = {n['id']: n for n in ns.ip_json('nexthop')}
+    nexthops = {i: frozenset(_nexthop_hops(i, objects)) for i, n in objects.items() if 'blackhole' not in n}
     found = set()
     for r in ns.ip_json(f'-{family} -d route show table main'):
         kind = r.get('type', 'unicast')
@@ -48,6 +64,7 @@ def kernel_routes(ns, family):
     return _joined(found) if family == 6 else found
 
 
+@quick
 def mirrored_routes(daemon, family):
     """The same from routerctl."""
     found = set()
