@@ -15,8 +15,8 @@ static void print_attempts(json_t *port)
 
 static void print_table(json_t *list)
 {
-	static const char *const headers[] = {"PORT", "STATE", "DRIVER", "MODE", "ASKED", "XDP", "ZERO-COPY",
-		">MTU", "MAC", ">RXQ", ">TXQ", ">RX PACKETS", ">TX PACKETS"};
+	static const char *const headers[] = { "PORT", "STATE", "DRIVER", "MODE", "ASKED", "XDP", "ZERO-COPY",
+		">MTU", "MAC", ">RXQ", ">TXQ", ">RX PACKETS", ">TX PACKETS" };
 	struct table *t = table_new(headers, sizeof(headers) / sizeof(headers[0]));
 	json_t *p;
 	size_t i;

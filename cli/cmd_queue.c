@@ -6,8 +6,8 @@
 
 static void print_table(json_t *list)
 {
-	static const char *const headers[] = {"PORT", ">QUEUE", "DIR", ">WORKER", "RUNG", ">PACKETS",
-		">BYTES", ">IN RING", ">LOST", "REASON"};
+	static const char *const headers[] = { "PORT", ">QUEUE", "DIR", ">WORKER", "RUNG", ">PACKETS",
+		">BYTES", ">IN RING", ">LOST", "REASON" };
 	struct table *t = table_new(headers, sizeof(headers) / sizeof(headers[0]));
 	json_t *q;
 	size_t i;

@@ -23,8 +23,8 @@ static void add_port(struct table *t, const char *name, json_t *p)
 
 static void print_ports(json_t *s)
 {
-	static const char *const headers[] = {"PORT", ">RECEIVED", ">= FORWARDED", ">+ KERNEL", ">+ DROPPED",
-		">+ HELD", "BALANCED", ">SENT"};
+	static const char *const headers[] = { "PORT", ">RECEIVED", ">= FORWARDED", ">+ KERNEL", ">+ DROPPED",
+		">+ HELD", "BALANCED", ">SENT" };
 	struct table *t = table_new(headers, sizeof(headers) / sizeof(headers[0]));
 	json_t *p;
 	size_t i;
@@ -37,7 +37,7 @@ static void print_ports(json_t *s)
 
 static void print_workers(json_t *s)
 {
-	static const char *const headers[] = {">WORKER", ">CPU", ">BUSY", ">LOOPS", ">WAKEUPS", ">HEARTBEAT"};
+	static const char *const headers[] = { ">WORKER", ">CPU", ">BUSY", ">LOOPS", ">WAKEUPS", ">HEARTBEAT" };
 	struct table *t = table_new(headers, sizeof(headers) / sizeof(headers[0]));
 	json_t *w;
 	size_t i;

@@ -17,7 +17,7 @@
 #include "common/error.h"
 
 #define METRICS_CONNECTIONS_MAX 32
-#define METRICS_TIMEOUT_S 5      /* without any progress */
+#define METRICS_TIMEOUT_S 3      /* without any progress; libmicrohttpd may need it to notice a half-closed client */
 #define METRICS_LIFETIME_S 30    /* of a connection, whatever it does */
 
 struct metrics;

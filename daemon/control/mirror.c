@@ -18,6 +18,7 @@ const char *const mirror_cause_label[MIRROR_CAUSES] = {
 	[MIRROR_CAUSE_CHANGE] = "change",
 	[MIRROR_CAUSE_INTERRUPTED] = "interrupted",
 	[MIRROR_CAUSE_REQUEST] = "request",
+	[MIRROR_CAUSE_MEMORY] = "memory",
 };
 
 int mirror_new(struct mirror **ret, struct fib *fib, const struct mirror_hooks *hooks, void *ctx)
@@ -63,12 +64,28 @@ void mirror_stop(struct mirror *m)
 
 void mirror_out_of_memory(struct mirror *m)
 {
-	static struct log_ratelimit limit = { .burst = 1, .interval_ns = 60000000000ull };
-	unsigned suppressed;
-
 	m->stats.publish_errors++;
-	if (log_ratelimit_pass(&limit, m->now_s * 1000000000ull, &suppressed))
-		log_error("out of memory for routes: the FIB may lag behind the kernel; give the daemon more memory");
+	if (!m->memory_short)
+		log_error(
+			"out of memory for routes: routes may differ from the kernel's until there is more; "
+			"give the daemon more memory");
+	m->memory_short = true;
+}
+
+void mirror_recover(struct mirror *m)
+{
+	if (!m->memory_short)
+		return;
+	m->memory_short = false;
+	iface_update_all(m);
+	rules_publish(m);
+	local6_publish(m);
+	conf_publish(m);
+	sets_all_stale(m);
+	failed_prefixes_evaluate(m);
+	routes_reevaluate(m, 0);
+	routes_reevaluate(m, 1);
+	mirror_want(m, DUMP_ALL, MIRROR_CAUSE_MEMORY);
 }
 
 /* ---- messages ---- */
@@ -151,7 +168,8 @@ void mirror_dump_begin(struct mirror *m, enum mirror_dump d)
 		m->gen[d]++;
 		return;
 	}
-	/* The last sweep goes by the number that is about to change. The I/O part waits for its end, so this is short. */
+	/* The last sweep goes by the number that is about to change. The I/O part waits for its end, so this
+	 * is short. */
 	while (m->routes[d - DUMP_ROUTE4].sweep && m->routes[d - DUMP_ROUTE4].walk != UINT32_MAX)
 		routes_work(m, 4096);
 	m->gen[d]++;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The mirror of what the kernel knows about forwarding: links, addresses, rules, nexthop objects, routes (tables local,
- * main and default), neighbours and the forwarding sysctls. It listens to rtnetlink and keeps struct fib equal to it.
+ * The mirror of what the kernel knows about forwarding: links, addresses, rules, nexthop objects, routes
+ * (tables local, main and default), neighbours and the forwarding sysctls. It listens to rtnetlink and keeps
+ * struct fib equal to it.
  *
  * The pure part takes netlink messages one by one (mirror_handle_message) and needs no kernel; the I/O part
- * (mirror_start) subscribes, dumps and reads on an sd-event loop. Order of messages never matters for the outcome.
- * Thread: control, all of it. The mirror is the only writer of the FIB's interfaces, rules, settings, groups, routes
- * and neighbours. Names and numbers are the kernel's; addresses are 16 bytes as on the wire, IPv4 in the first four.
- * Netlink is spoken with libmnl alone.
+ * (mirror_start) subscribes, dumps and reads on an sd-event loop. Order of messages never matters for the
+ * outcome. Thread: control, all of it. The mirror is the only writer of the FIB's interfaces, rules,
+ * settings, groups, routes and neighbours. Names and numbers are the kernel's; addresses are 16 bytes as on
+ * the wire, IPv4 in the first four. Netlink is spoken with libmnl alone.
  */
 #ifndef ROUTERD_CONTROL_MIRROR_H
 #define ROUTERD_CONTROL_MIRROR_H
@@ -52,43 +53,47 @@ struct mirror_link {
 	char kind[16];           /* "veth", "vlan" ...; "" for hardware */
 };
 
-/* What the rest of the daemon wants to know at once. All may be NULL. Called from within mirror functions: do not call
- * mirror functions that change it from a hook. */
+/* What the rest of the daemon wants to know at once. All may be NULL. Called from within mirror functions: a
+ * hook may look at the mirror, and the link hook may set and clear ports; nothing else that changes it. */
 struct mirror_hooks {
 	void (*link)(void *ctx, const struct mirror_link *l, bool removed);
-	/* A host route of the local table (an own, broadcast or anycast address: what BPF leaves to the kernel) came or
-	 * went. Family 4 or 6. Only differences are told, also by a resync. */
+	/* A host route of the local table (an own, broadcast or anycast address: what BPF leaves to the
+	 * kernel) came or went. Family 4 or 6. Only differences are told, also by a resync. */
 	void (*local_address)(void *ctx, uint8_t family, const uint8_t *addr, bool present);
 	/* A VLAN sub-interface of a port came (or changed its MAC) or went. */
-	void (*vlan)(void *ctx, uint16_t port, uint16_t vlan_id, __be16 proto, const uint8_t mac[6], bool present);
+	void (*vlan)(void *ctx, uint16_t port, uint16_t vlan_id, __be16 proto, const uint8_t mac[6],
+		bool present);
 	/* A re-read of kernel tables begins (@done false) or has been applied (@done true). */
 	void (*resync)(void *ctx, const char *reason, bool done);
 };
 
-/* Empty mirror of an empty @fib, which must outlive it, as must @ctx; @hooks is copied (NULL = none). -ENOMEM. */
+/* Empty mirror of an empty @fib, which must outlive it, as must @ctx; @hooks is copied (NULL = none).
+ * -ENOMEM. */
 int mirror_new(struct mirror **ret, struct fib *fib, const struct mirror_hooks *hooks, void *ctx);
-void mirror_free(struct mirror *m);  /* NULL is fine. Removes nothing from the FIB but gives its references back */
+/* NULL is fine. The FIB's prefixes stay, but their groups and neighbours are given back: fib_free() comes next. */
+void mirror_free(struct mirror *m);
 
-/* Subscribe, read everything in the order of dependency (blocking; seconds for a full table), then follow changes from
- * @event. The mirror belongs to the network namespace of the calling thread. */
+/* Subscribe, read everything in the order of dependency (blocking; seconds for a full table), then follow
+ * changes from @event. The mirror belongs to the network namespace of the calling thread. */
 int mirror_start(struct mirror *m, sd_event *event, struct error *e);
 void mirror_stop(struct mirror *m);
 
-/* The device @ifindex is port @port: it and its VLAN sub-interfaces are interfaces of the FIB from now on, or as soon
- * as the kernel tells of them. Ends with mirror_clear_port() or when the device leaves. -EINVAL, -ENOSPC, -ENOMEM. */
+/* The device @ifindex is port @port: it and its VLAN sub-interfaces are interfaces of the FIB from now on, or
+ * as soon as the kernel tells of them. Ends with mirror_clear_port() or when the device leaves. -EINVAL,
+ * -ENOSPC, -ENOMEM. */
 int mirror_set_port(struct mirror *m, uint32_t ifindex, uint16_t port);
 void mirror_clear_port(struct mirror *m, uint32_t ifindex);
 
-/* Apply one netlink message (a notification, or with NLM_F_MULTI a piece of a dump). Never fails for the caller: what is
- * malformed or unknown is counted and skipped. @nlh->nlmsg_len bytes must be readable. */
+/* Apply one netlink message (a notification, or with NLM_F_MULTI a piece of a dump). Never fails for the
+ * caller: what is malformed or unknown is counted and skipped. @nlh->nlmsg_len bytes must be readable. */
 void mirror_handle_message(struct mirror *m, const struct nlmsghdr *nlh);
 
-/* Large changes (a next hop under 1,000,000 routes) are spread over several calls; mirror_start() arranges them.
- * Examine up to @budget routes; true = more to do. */
+/* Large changes (a next hop under 1,000,000 routes) are spread over several calls; mirror_start() arranges
+ * them. Examine up to @budget routes; true = more to do. */
 bool mirror_work(struct mirror *m, unsigned budget);
 
-/* Call once per second with the clock of fib_neigh_mark(): keeps neighbours in use alive in the kernel (it does not see
- * the traffic), asks for wanted ones, reads sysctls that have no notification. Bounded work. */
+/* Call once per second with the clock of fib_neigh_mark(): keeps neighbours in use alive in the kernel (it
+ * does not see the traffic), asks for wanted ones, reads sysctls that have no notification. Bounded work. */
 void mirror_refresh_neighbours(struct mirror *m, uint32_t now_s);
 
 /* Read everything anew, e.g. on request of the user. */
@@ -98,7 +103,7 @@ void mirror_resync(struct mirror *m, const char *reason);
 
 enum mirror_table { MIRROR_LOCAL, MIRROR_MAIN, MIRROR_DEFAULT, MIRROR_TABLES };
 enum mirror_cause { MIRROR_CAUSE_START, MIRROR_CAUSE_OVERRUN, MIRROR_CAUSE_CHANGE, MIRROR_CAUSE_INTERRUPTED,
-	MIRROR_CAUSE_REQUEST, MIRROR_CAUSES };
+	MIRROR_CAUSE_REQUEST, MIRROR_CAUSE_MEMORY, MIRROR_CAUSES };
 
 struct mirror_stats {
 	uint32_t links, addresses, nexthops, neighbours, rules;
@@ -124,7 +129,8 @@ extern const char *const mirror_cause_label[MIRROR_CAUSES];
 /* NULL = unknown. The pointer is valid until the next call that changes the mirror. */
 const struct mirror_link *mirror_link_by_index(const struct mirror *m, uint32_t ifindex);
 const struct mirror_link *mirror_link_by_name(const struct mirror *m, const char *name);
-void mirror_link_foreach(const struct mirror *m, void (*fn)(void *ctx, const struct mirror_link *l), void *ctx);
+void mirror_link_foreach(const struct mirror *m, void (*fn)(void *ctx, const struct mirror_link *l),
+	void *ctx);
 
 struct mirror_addr {
 	uint32_t ifindex;
@@ -132,7 +138,8 @@ struct mirror_addr {
 	uint8_t family, plen, scope;
 	uint8_t addr[16];
 };
-void mirror_addr_foreach(const struct mirror *m, void (*fn)(void *ctx, const struct mirror_addr *a), void *ctx);
+void mirror_addr_foreach(const struct mirror *m, void (*fn)(void *ctx, const struct mirror_addr *a),
+	void *ctx);
 
 struct mirror_neigh {
 	uint32_t ifindex;
@@ -144,10 +151,12 @@ struct mirror_neigh {
 	uint8_t mac[6];
 	bool has_mac;
 };
-void mirror_neigh_foreach(const struct mirror *m, void (*fn)(void *ctx, const struct mirror_neigh *n), void *ctx);
+void mirror_neigh_foreach(const struct mirror *m, void (*fn)(void *ctx, const struct mirror_neigh *n),
+	void *ctx);
 
 /* The rules that send traffic to the kernel, in the words of `ip rule`. */
-void mirror_kernel_rule_foreach(const struct mirror *m, void (*fn)(void *ctx, uint8_t family, const char *text), void *ctx);
+void mirror_kernel_rule_foreach(const struct mirror *m,
+	void (*fn)(void *ctx, uint8_t family, const char *text), void *ctx);
 
 struct mirror_path {
 	uint32_t ifindex;
@@ -171,8 +180,8 @@ struct mirror_route {
 	const struct mirror_path *paths;  /* valid during the call */
 };
 
-/* Call @fn for routes of a family. Start with *@cursor = 0; about @budget routes per call; true = call again for more
- * (*@cursor is to be kept). A route that exists all the time is shown at least once. */
+/* Call @fn for routes of a family. Start with *@cursor = 0; about @budget routes per call; true = call again
+ * for more (*@cursor is to be kept). A route that exists all the time is shown at least once. */
 bool mirror_route_foreach(struct mirror *m, uint8_t family, uint64_t *cursor, unsigned budget,
 	void (*fn)(void *ctx, const struct mirror_route *r), void *ctx);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Addresses. Which packets are local follows from the local table's routes, not from here; addresses are kept to be
- * shown, and because removing one takes IPv4 routes away in the kernel without a word: those with that preferred
- * source, and with the last address of a device all next hops by it (fib_inetaddr_event).
+ * Addresses. Which packets are local follows from the local table's routes, not from here; addresses are kept
+ * to be shown, and because removing one takes IPv4 routes away in the kernel without a word: those with that
+ * preferred source, and with the last address of a device all next hops by it (fib_inetaddr_event).
  */
 #include <errno.h>
 #include <libmnl/libmnl.h>
@@ -112,7 +112,9 @@ static int addr_parse(const struct nlmsghdr *nlh, struct mirror_addr *ret)
 		return -EINVAL;
 	if (ifa->ifa_family != AF_INET && ifa->ifa_family != AF_INET6)
 		return -EAGAIN;
-	*ret = (struct mirror_addr){ .ifindex = ifa->ifa_index, .flags = ifa->ifa_flags, .plen = ifa->ifa_prefixlen,
+	*ret = (struct mirror_addr){ .ifindex = ifa->ifa_index,
+		.flags = ifa->ifa_flags,
+		.plen = ifa->ifa_prefixlen,
 		.scope = ifa->ifa_scope };
 	attr_u32(tb[IFA_FLAGS], &ret->flags);
 	/* With a peer the own address is IFA_LOCAL. */
@@ -183,7 +185,8 @@ static void visit_one(void *ctx, struct table_node *n)
 	v->fn(v->ctx, &container_of(n, struct addr, node)->pub);
 }
 
-void mirror_addr_foreach(const struct mirror *m, void (*fn)(void *ctx, const struct mirror_addr *a), void *ctx)
+void mirror_addr_foreach(const struct mirror *m, void (*fn)(void *ctx, const struct mirror_addr *a),
+	void *ctx)
 {
 	struct visit v = { fn, ctx };
 

@@ -26,8 +26,8 @@ static int take(const struct nlattr *a, void *data)
 	return MNL_CB_OK;
 }
 
-/* mnl_attr_ok() compares with the length that is left as a signed number; what is shorter than an attribute's header ends
- * the walk. The kernel pads to four bytes, so a rest of up to three is no error. */
+/* mnl_attr_ok() compares with the length that is left as a signed number; what is shorter than an attribute's
+ * header ends the walk. The kernel pads to four bytes, so a rest of up to three is no error. */
 int mirror_parse_bytes(const void *payload, size_t bytes, const struct nlattr **tb, unsigned max)
 {
 	struct parse p = { .tb = tb, .max = max };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Which links are interfaces of the FIB: the ports and their VLAN sub-interfaces, in whatever order they become known.
+ * Which links are interfaces of the FIB: the ports and their VLAN sub-interfaces, in whatever order they become
+ * known.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -221,8 +222,9 @@ void iface_update(struct mirror *m, struct link *l)
 		uint16_t number = number_alloc(m);
 
 		if (number == FIB_IFACE_NONE) {
-			log_warning("%s is left to the kernel: there are %u interfaces already, the most that routerd can "
-				"serve; remove VLAN sub-interfaces or ports", l->pub.name, FIB_IFACE_MAX - 1);
+			log_warning("%s is left to the kernel: there are %u interfaces already, the most "
+				"that routerd can serve; remove VLAN sub-interfaces or ports",
+				l->pub.name, FIB_IFACE_MAX - 1);
 			return;
 		}
 		l->pub.iface = number;
@@ -235,4 +237,17 @@ void iface_update(struct mirror *m, struct link *l)
 		tell_vlan(m, l, true);
 	if (fresh)
 		users_changed(m, l, true);
+}
+
+static void update_one(void *ctx, struct table_node *n)
+{
+	struct link *l = container_of(n, struct link, node);
+
+	if (l->pub.iface != FIB_IFACE_NONE)
+		iface_update(ctx, l);
+}
+
+void iface_update_all(struct mirror *m)
+{
+	table_foreach(&m->links, update_one, m);
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Links: what the kernel says about its network devices, and what follows for routes when one goes down or comes up.
+ * Links: what the kernel says about its network devices, and what follows for routes when one goes down or
+ * comes up.
  *
- * When a device goes down the kernel removes IPv4 routes and nexthop objects by it without telling; routes with several
- * paths keep a dead one. Here the paths die at once (the others take over) and a re-read makes it exact.
+ * When a device goes down the kernel removes IPv4 routes and nexthop objects by it without telling; routes
+ * with several paths keep a dead one. Here the paths die at once (the others take over) and a re-read makes
+ * it exact.
  */
 #include <errno.h>
 #include <libmnl/libmnl.h>
@@ -156,8 +158,8 @@ static void follow_up_down(struct mirror *m, struct link *l)
 		mirror_want(m, DUMP_ROUTING, MIRROR_CAUSE_CHANGE);
 }
 
-/* nh_netdev_event(). By state, not by change: the flags show the loss before the kernel gets to act on it, and it tells
- * again when it has. */
+/* nh_netdev_event(). By state, not by change: the flags show the loss before the kernel gets to act on it,
+ * and it tells again when it has. */
 static void follow_carrier(struct mirror *m, struct link *l)
 {
 	if ((!link_up(l) || link_linkdown(l)) && nexthop_device_lost(m, l->pub.ifindex))
@@ -168,6 +170,9 @@ static void link_changed(struct mirror *m, struct link *l, const struct mirror_l
 {
 	uint32_t flags = was->flags ^ l->pub.flags;
 
+	follow_carrier(m, l);
+	if (was_known && !memcmp(was, &l->pub, sizeof(*was)))
+		return;
 	iface_update(m, l);
 	if (was_known && flags & IFF_UP)
 		follow_up_down(m, l);
@@ -175,7 +180,6 @@ static void link_changed(struct mirror *m, struct link *l, const struct mirror_l
 		nexthop_device_changed(m, l->pub.ifindex);
 		sets_device_changed(m, l->pub.ifindex);
 	}
-	follow_carrier(m, l);
 	if (!was_known || strcmp(was->name, l->pub.name))
 		rules_publish(m);  /* rules name their ingress interface */
 	if (m->hooks.link)
@@ -333,7 +337,8 @@ const struct mirror_link *mirror_link_by_name(const struct mirror *m, const char
 	return v.found;
 }
 
-void mirror_link_foreach(const struct mirror *m, void (*fn)(void *ctx, const struct mirror_link *l), void *ctx)
+void mirror_link_foreach(const struct mirror *m, void (*fn)(void *ctx, const struct mirror_link *l),
+	void *ctx)
 {
 	struct visit v = { .fn = fn, .ctx = ctx };
 

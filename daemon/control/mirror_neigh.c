@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Neighbours. All of the kernel's are remembered; those of our interfaces have a slot in the FIB for as long as the kernel
- * lists them (groups hold slots of their gateways besides).
+ * Neighbours. All of the kernel's are remembered; those of our interfaces have a slot in the FIB for as long
+ * as the kernel lists them (groups hold slots of their gateways besides).
  *
- * The kernel does not see the packets that routerd sends, so it would let their neighbours go stale and collect them.
- * Once a second those that workers have used lately are named to it with NTF_USE, which does what sending a packet would.
+ * The kernel does not see the packets that routerd sends, so it would let their neighbours go stale and
+ * collect them. Once a second those that workers have used lately are named to it with NTF_USE, which does
+ * what sending a packet would.
  */
 #include <errno.h>
 #include <libmnl/libmnl.h>
@@ -36,7 +37,8 @@ static uint64_t neigh_hash(const struct mirror *m, uint32_t ifindex, uint8_t fam
 	return table_hash(m->seed, &k, sizeof(k));
 }
 
-static struct neigh *neigh_find(const struct mirror *m, uint32_t ifindex, uint8_t family, const uint8_t addr[16])
+static struct neigh *neigh_find(const struct mirror *m, uint32_t ifindex, uint8_t family,
+	const uint8_t addr[16])
 {
 	struct table_node *n = table_first(&m->neighs, (uint32_t)neigh_hash(m, ifindex, family, addr));
 
@@ -119,7 +121,8 @@ static struct neigh *neigh_make(struct mirror *m, const struct mirror_neigh *new
 	if (!n)
 		return NULL;
 	n->pub = *new;
-	if (table_insert(&m->neighs, &n->node, (uint32_t)neigh_hash(m, new->ifindex, new->family, new->addr)) < 0) {
+	if (table_insert(&m->neighs, &n->node,
+		    (uint32_t)neigh_hash(m, new->ifindex, new->family, new->addr)) < 0) {
 		free(n);
 		return NULL;
 	}
@@ -265,11 +268,7 @@ void mirror_refresh_neighbours(struct mirror *m, uint32_t now_s)
 	/* What was left over has its turn first the next time. */
 	m->refresh_start = r.full ? r.last + 1 : 0;
 	conf_refresh(m);
-	if (m->publish_failed) {
-		m->publish_failed = false;
-		routes_reevaluate(m, 0);
-		routes_reevaluate(m, 1);
-	}
+	mirror_recover(m);
 }
 
 /* ---- all of them ---- */
@@ -314,7 +313,8 @@ static void visit_one(void *ctx, struct table_node *node)
 	v->fn(v->ctx, &container_of(node, struct neigh, node)->pub);
 }
 
-void mirror_neigh_foreach(const struct mirror *m, void (*fn)(void *ctx, const struct mirror_neigh *n), void *ctx)
+void mirror_neigh_foreach(const struct mirror *m, void (*fn)(void *ctx, const struct mirror_neigh *n),
+	void *ctx)
 {
 	struct visit v = { fn, ctx };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Nexthop objects and groups. Routes and groups name them by id, also before the kernel has told of them here: then a
- * stub holds the place. A deleted object takes its routes along in the kernel, without a word about them.
+ * Nexthop objects and groups. Routes and groups name them by id, also before the kernel has told of them
+ * here: then a stub holds the place. A deleted object takes its routes along in the kernel, without a word
+ * about them.
  */
 #include <errno.h>
 #include <libmnl/libmnl.h>
@@ -76,8 +77,8 @@ static void drop_members(struct mirror *m, struct nexthop *nh)
 
 /* ---- parsing ---- */
 
-/* An element of NHA_GROUP: struct nexthop_grp, whose first reserved byte (zero before Linux 6.12) is the upper half of
- * the weight. Declared here because headers differ in that byte's name. */
+/* An element of NHA_GROUP: struct nexthop_grp, whose first reserved byte (zero before Linux 6.12) is the
+ * upper half of the weight. Declared here because headers differ in that byte's name. */
 struct group_element {
 	uint32_t id;
 	uint8_t weight, weight_high;
@@ -162,7 +163,8 @@ static bool has_members_left(const struct nexthop *group)
 	return false;
 }
 
-/* The object is not there any more, so neither are routes by it, nor by groups of which it was the last member. */
+/* The object is not there any more, so neither are routes by it, nor by groups of which it was the last
+ * member. */
 static void lose(struct mirror *m, struct nexthop *nh)
 {
 	nh->gone = true;
@@ -270,8 +272,8 @@ unsigned nexthop_device_changed(struct mirror *m, uint32_t ifindex)
 	return w.count;
 }
 
-/* nexthop_flush_dev(): objects by a device that is down or has no carrier are removed. The re-read that follows removes
- * them here; until then they are marked. */
+/* nexthop_flush_dev(): objects by a device that is down or has no carrier are removed. The re-read that
+ * follows removes them here; until then they are marked. */
 unsigned nexthop_device_lost(struct mirror *m, uint32_t ifindex)
 {
 	struct device_walk w = { .m = m, .ifindex = ifindex, .lost = true };

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Path sets: what routes lead to, shared by all routes that say the same, and how a set becomes a group of the FIB.
+ * Path sets: what routes lead to, shared by all routes that say the same, and how a set becomes a group of
+ * the FIB.
  *
- * A set that a change may have touched is stale: it is resolved anew (by mirror_work(), or at once if a route needs it),
- * and if its group is another one then, its routes are walked and their prefixes evaluated. Until the walk is over
- * prefixes may name the old group, so the reference is kept that long.
+ * A set that a change may have touched is stale: it is resolved anew (by mirror_work(), or at once if a route
+ * needs it), and if its group is another one then, its routes are walked and their prefixes evaluated. Until
+ * the walk is over prefixes may name the old group, so the reference is kept that long.
  */
 #include <errno.h>
 #include <linux/if.h>
@@ -46,7 +47,8 @@ static bool same_paths(const struct path_set *s, const struct path *paths)
 	return true;
 }
 
-static struct path_set *find(const struct mirror *m, const struct set_key *key, const struct path *paths, uint32_t hash)
+static struct path_set *find(const struct mirror *m, const struct set_key *key, const struct path *paths,
+	uint32_t hash)
 {
 	struct table_node *n = table_first(&m->sets, hash);
 
@@ -64,7 +66,8 @@ struct path_set *set_find(const struct mirror *m, const struct set_key *key, con
 	return find(m, key, paths, (uint32_t)set_identity(m, key, paths));
 }
 
-static struct path_set *set_new(struct mirror *m, const struct set_key *key, const struct path *paths, uint32_t hash)
+static struct path_set *set_new(struct mirror *m, const struct set_key *key, const struct path *paths,
+	uint32_t hash)
 {
 	struct path_set *s = calloc(1, sizeof(*s) + key->path_count * sizeof(*paths));
 
@@ -93,7 +96,8 @@ static struct path_set *set_new(struct mirror *m, const struct set_key *key, con
 	return s;
 }
 
-/* The set with this content, made if missing. A new one has no route yet: the caller adds one or calls set_unused(). */
+/* The set with this content, made if missing. A new one has no route yet: the caller adds one or calls
+ * set_unused(). */
 struct path_set *set_get(struct mirror *m, const struct set_key *key, const struct path *paths)
 {
 	uint32_t hash = (uint32_t)set_identity(m, key, paths);
@@ -213,7 +217,9 @@ static void resolve_path(struct resolution *x, const struct path *p, uint32_t we
 		x->overflow = true;
 		return;
 	}
-	*spec = (struct fib_path_spec){ .iface = l->pub.iface, .gateway_family = p->gateway_family, .weight = weight };
+	*spec = (struct fib_path_spec){ .iface = l->pub.iface,
+		.gateway_family = p->gateway_family,
+		.weight = weight };
 	memcpy(spec->gateway, p->gateway, sizeof(spec->gateway));
 	x->count++;
 }
@@ -237,7 +243,8 @@ static bool resolve_nexthop(struct resolution *x, const struct nexthop *nh, enum
 	if (nh->gone || nh->fdb)
 		return false;
 	if (nh->resilient) {
-		/* Its buckets keep flows where they are when members change; a hash threshold would move them. */
+		/* Its buckets keep flows where they are when members change; a hash threshold would move
+		 * them. */
 		*ret = VERDICT_KERNEL_RULE;
 		return true;
 	}
@@ -364,14 +371,24 @@ void set_stale(struct mirror *m, struct path_set *s)
 		dlist_add_tail(&m->stale, &s->stale);
 }
 
+static void stale_one(void *ctx, struct table_node *n)
+{
+	set_stale(ctx, container_of(n, struct path_set, node));
+}
+
+void sets_all_stale(struct mirror *m)
+{
+	table_foreach(&m->sets, stale_one, m);
+}
+
 void sets_of_nexthop_stale(struct mirror *m, struct nexthop *nh)
 {
 	for (struct dlist *l = nh->sets.next; l != &nh->sets; l = l->next)
 		set_stale(m, dlist_entry(l, struct path_set, of_nexthop));
 }
 
-/* The kernel has removed all routes by this set. So does the next mirror_work(); a route that leads to the same comes with a
- * set of its own. */
+/* The kernel has removed all routes by this set. So does the next mirror_work(); a route that leads to the
+ * same comes with a set of its own. */
 static void set_doom(struct mirror *m, struct path_set *s)
 {
 	table_remove(&m->sets, &s->node);
@@ -437,7 +454,8 @@ static void dead_one(void *ctx, struct table_node *n)
 	struct path_set *s = container_of(n, struct path_set, node);
 	struct device_walk *w = ctx;
 
-	if (s->key.type != RTN_UNICAST || (w->family && w->family != s->key.family) || !by_device(s, w->ifindex))
+	if (s->key.type != RTN_UNICAST || (w->family && w->family != s->key.family) ||
+		!by_device(s, w->ifindex))
 		return;
 	for (unsigned i = 0; i < s->key.path_count; i++) {
 		if (s->paths[i].ifindex != w->ifindex)
@@ -453,7 +471,8 @@ static void dead_one(void *ctx, struct table_node *n)
 		set_stale(w->m, s);
 }
 
-/* As fib_sync_down_dev() and fib_sync_up() do: routes whose last path dies are removed. Returns how many sets there are. */
+/* As fib_sync_down_dev() and fib_sync_up() do: routes whose last path dies are removed. Returns how many sets
+ * there are. */
 unsigned sets_device_dead(struct mirror *m, uint32_t ifindex, uint8_t family, bool dead)
 {
 	struct device_walk w = { .m = m, .ifindex = ifindex, .family = family, .dead = dead };

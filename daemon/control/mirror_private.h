@@ -4,12 +4,13 @@
  *
  *   netlink message ─► link, addr, nexthop, route, neigh, rule, conf records (one file each)
  *   route ─► path set (interned: what the route leads to) ─► FIB group
- *   a change of a link or nexthop object makes path sets stale; mirror_work() resolves them anew and walks their routes
+ *   a change of a link or nexthop object makes path sets stale; mirror_work() resolves them anew, walks their routes
  *   each prefix whose best route changed is published once
  *
- * Dumps. A record carries the number of the dump that has last seen it (gen). mirror_dump_begin() counts that number
- * up, pieces of the dump and notifications that arrive meanwhile stamp what they touch, mirror_dump_end() removes what
- * has no stamp. What a notification wrote (noted) or deleted (tombs) is not overwritten by an older piece of the dump.
+ * Dumps. A record carries the number of the dump that has last seen it (gen). mirror_dump_begin() counts that
+ * number up, pieces of the dump and notifications that arrive meanwhile stamp what they touch,
+ * mirror_dump_end() removes what has no stamp. What a notification wrote (noted) or deleted (tombs) is not
+ * overwritten by an older piece of the dump.
  */
 #ifndef ROUTERD_CONTROL_MIRROR_PRIVATE_H
 #define ROUTERD_CONTROL_MIRROR_PRIVATE_H
@@ -21,15 +22,15 @@
 #include "control/mirror.h"
 #include "control/mirror_table.h"
 
-enum mirror_dump { DUMP_LINK, DUMP_NETCONF4, DUMP_NETCONF6, DUMP_RULE4, DUMP_RULE6, DUMP_ADDR, DUMP_NEXTHOP, DUMP_ROUTE4,
-	DUMP_ROUTE6, DUMP_NEIGH, DUMPS };
+enum mirror_dump { DUMP_LINK, DUMP_NETCONF4, DUMP_NETCONF6, DUMP_RULE4, DUMP_RULE6, DUMP_ADDR, DUMP_NEXTHOP,
+	DUMP_ROUTE4, DUMP_ROUTE6, DUMP_NEIGH, DUMPS };
 #define DUMP_NONE DUMPS
 #define DUMP_BIT(d) (1u << (d))
 #define DUMP_ALL (DUMP_BIT(DUMPS) - 1)
 #define DUMP_ROUTING (DUMP_BIT(DUMP_NEXTHOP) | DUMP_BIT(DUMP_ROUTE4) | DUMP_BIT(DUMP_ROUTE6))
 
 #define MIRROR_INLINE_WORK 2048  /* routes looked at within the message that caused it */
-#define MIRROR_DEFAULT_MAX 256  /* routes in table default that are followed here; with more the kernel does it */
+#define MIRROR_DEFAULT_MAX 256  /* routes of table default followed here; with more the kernel does it */
 
 /* Forwarding sysctls of one device, or of "all". */
 struct mirror_conf {
@@ -113,7 +114,7 @@ struct path_set {
 	struct dlist *cursor;    /* next route to walk; NULL = no walk */
 	struct nexthop *nexthop; /* with key.nexthop_id */
 	bool resolved;
-	bool doomed;             /* the kernel has removed its routes: not in mirror.sets any more, and soon gone */
+	bool doomed;             /* the kernel has removed its routes: not in mirror.sets, and soon gone */
 	uint32_t route_count;
 	uint32_t group;          /* a reference held; 0 = no usable path */
 	uint32_t *old;           /* groups that prefixes may name until the walk is over; references held */
@@ -133,7 +134,7 @@ struct nexthop {
 	struct table_node node;
 	uint32_t id, gen, noted;
 	bool known;              /* false: routes or groups name it, the kernel has not told of it */
-	bool gone;               /* the kernel must have deleted it (its device fell); the next dump removes it */
+	bool gone;               /* deleted by the kernel with its device; the next dump removes it */
 	bool blackhole, fdb, encap, resilient, is_group;
 	struct path path;
 	unsigned member_count;
@@ -221,12 +222,12 @@ struct mirror {
 	uint32_t rule_count, kernel_rule_count;
 
 	struct route_table routes[2];
-	struct prefix_list local[2], defaults;
+	struct prefix_list local[2], defaults, failed;
 	struct table local_hosts;
 	bool defaults_stale;
 	uint32_t verdict_group[VERDICT_COUNT];
-	bool publish_failed;         /* a prefix is not as it should be: evaluate all again at the next refresh */
-	bool keep_groups;            /* a publication failed: prefixes may name old groups, so none is given back */
+	bool memory_short;           /* something is not as it should be: all again at the next refresh */
+	bool keep_groups;            /* one failed: prefixes may name old groups, so none is given back */
 
 	uint32_t now_s, sysctl_s;
 	uint32_t refresh_start;      /* slot where the next refresh begins */
@@ -243,6 +244,7 @@ void mirror_dump_end(struct mirror *m, enum mirror_dump d, bool complete);
 /* Ask for a re-read, soon. Without I/O it only shows in m->want. */
 void mirror_want(struct mirror *m, uint32_t dumps, enum mirror_cause cause);
 void mirror_out_of_memory(struct mirror *m);
+void mirror_recover(struct mirror *m);  /* from that; called once per second */
 /* Is this message a piece of the dump that runs? */
 static inline bool mirror_is_dump(const struct mirror *m, enum mirror_dump d, const struct nlmsghdr *nlh)
 {
@@ -282,8 +284,10 @@ struct link *link_get(struct mirror *m, uint32_t ifindex);  /* made if missing; 
 void link_sweep(struct mirror *m);
 void link_fini(struct mirror *m);
 /* mirror_iface.c: which links are interfaces of the FIB */
-void iface_update(struct mirror *m, struct link *l);  /* after any change of the link, its sysctls or the ports */
+/* After any change of the link, its sysctls or the ports. */
+void iface_update(struct mirror *m, struct link *l);
 void iface_drop(struct mirror *m, struct link *l);
+void iface_update_all(struct mirror *m);
 uint16_t iface_port_of(const struct mirror *m, uint32_t ifindex);
 static inline bool link_up(const struct link *l)
 {
@@ -304,7 +308,8 @@ void conf_publish(struct mirror *m);
 /* mirror_nexthop.c */
 struct nexthop *nexthop_get(struct mirror *m, uint32_t id);
 void nexthop_unused(struct mirror *m, struct nexthop *nh);  /* a user went: free a stub that nobody names */
-unsigned nexthop_device_lost(struct mirror *m, uint32_t ifindex);  /* both return how many objects it concerns */
+/* Both return how many objects it concerns. */
+unsigned nexthop_device_lost(struct mirror *m, uint32_t ifindex);
 unsigned nexthop_device_changed(struct mirror *m, uint32_t ifindex);
 void nexthop_sweep(struct mirror *m);
 void nexthop_fini(struct mirror *m);
@@ -319,10 +324,12 @@ void set_remove_route(struct path_set *s, struct route *r);
 void set_unused(struct mirror *m, struct path_set *s);  /* free it if no route is left */
 uint32_t set_group(struct mirror *m, struct path_set *s);
 void set_stale(struct mirror *m, struct path_set *s);
+void sets_all_stale(struct mirror *m);
 void sets_of_nexthop_stale(struct mirror *m, struct nexthop *nh);
 void sets_of_nexthop_doom(struct mirror *m, struct nexthop *nh);
 unsigned sets_device_changed(struct mirror *m, uint32_t ifindex);
-unsigned sets_device_dead(struct mirror *m, uint32_t ifindex, uint8_t family, bool dead);  /* family 0 = both */
+/* @family 0 = both. */
+unsigned sets_device_dead(struct mirror *m, uint32_t ifindex, uint8_t family, bool dead);
 unsigned sets_device_removed(struct mirror *m, uint32_t ifindex);
 unsigned sets_source_dead(struct mirror *m, const uint8_t prefsrc[4]);
 unsigned sets_work(struct mirror *m, unsigned budget);  /* returns what is left of the budget */
@@ -351,6 +358,8 @@ void route_remove(struct mirror *m, struct route *r);
 /* mirror_publish.c */
 void prefix_evaluate(struct mirror *m, uint8_t family, const uint8_t *dst, uint8_t plen);
 struct route *prefix_best(struct mirror *m, struct route *run, uint32_t *ret_group);
+void local6_publish(struct mirror *m);
+void failed_prefixes_evaluate(struct mirror *m);
 void publish_fini(struct mirror *m);
 int defaults_note(struct mirror *m, const struct route *r, bool present);
 void defaults_work(struct mirror *m);

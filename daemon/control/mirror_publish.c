@@ -2,10 +2,11 @@
  *
  * From the routes of a prefix to the FIB: which one the kernel would take, and where tables meet.
  *
- * IPv4: the kernel keeps the tables local and main in one trie (the longest match over both) until the first ip rule is
- * added, and in two (local first) from then on. They differ only for main routes inside a shorter local prefix; the
- * kernel gets those. Table default is looked at for what main does not match at all, and (without rules) for what main
- * only answers with an error. IPv6: local first; its prefixes are in the FIB's local6 list, its host routes in the LPM.
+ * IPv4: the kernel keeps the tables local and main in one trie (the longest match over both) until the first
+ * ip rule is added, and in two (local first) from then on. They differ only for main routes inside a shorter
+ * local prefix; the kernel gets those. Table default is looked at for what main does not match at all, and
+ * (without rules) for what main only answers with an error. IPv6: local first; its prefixes are in the FIB's
+ * local6 list, its host routes in the LPM.
  */
 #include <errno.h>
 #include <linux/rtnetlink.h>
@@ -69,7 +70,8 @@ static void list_del(struct prefix_list *l, uint32_t i)
 
 /* ---- the local table ---- */
 
-static struct local_host *host_find(const struct mirror *m, uint8_t family, const uint8_t *addr, uint32_t hash)
+static struct local_host *host_find(const struct mirror *m, uint8_t family, const uint8_t *addr,
+	uint32_t hash)
 {
 	struct table_node *n = table_first(&m->local_hosts, hash);
 
@@ -107,7 +109,7 @@ static void note_host(struct mirror *m, uint8_t family, const uint8_t *addr, boo
 		free(h);
 }
 
-static void publish_local6(struct mirror *m)
+void local6_publish(struct mirror *m)
 {
 	const struct prefix_list *l = &m->local[1];
 	uint8_t (*addr)[16] = malloc((l->count + 1) * sizeof(*addr));
@@ -136,16 +138,18 @@ static void note_prefix(struct mirror *m, uint8_t family, const uint8_t *addr, u
 	else if (list_add(l, family, addr, plen) < 0)
 		mirror_out_of_memory(m);
 	if (family == 6)
-		publish_local6(m);
+		local6_publish(m);
 	else
 		routes_reevaluate(m, 0);
 }
 
-static void note_local(struct mirror *m, uint8_t family, const uint8_t *dst, uint8_t plen, const struct route *run)
+static void note_local(struct mirror *m, uint8_t family, const uint8_t *dst, uint8_t plen,
+	const struct route *run)
 {
 	bool present = false;
 
-	for (const struct route *r = run; r && route_same_prefix(r, dst, plen) && r->table == MIRROR_LOCAL; r = r->next)
+	for (const struct route *r = run; r && route_same_prefix(r, dst, plen) && r->table == MIRROR_LOCAL;
+		r = r->next)
 		present |= r->set->key.type != RTN_THROW;
 	if (plen == route_address_bytes(family) * 8)
 		note_host(m, family, dst, present);
@@ -167,9 +171,12 @@ int defaults_note(struct mirror *m, const struct route *r, bool present)
 		if (i < l->count)
 			list_del(l, i);
 	}
-	/* Table default is in use or not; or it is too large to be followed here, and the kernel looks into it. */
+	/* Table default is in use or not; or it is too large to be followed here, and the kernel looks into
+	 * it. */
 	if (!was != !l->count || (was > MIRROR_DEFAULT_MAX) != (l->count > MIRROR_DEFAULT_MAX))
 		routes_reevaluate(m, 0);
+	if (!was != !l->count)
+		rules_publish(m);
 	return 0;
 }
 
@@ -184,7 +191,8 @@ static bool default_usable(struct mirror *m, const struct route *r)
 
 		mask_prefix(dst, r->dst, (uint8_t)plen);
 		run = route_run(m, 4, dst, (uint8_t)plen);
-		for (struct route *x = run ? *run : NULL; x && route_same_prefix(x, dst, (uint8_t)plen); x = x->next)
+		for (struct route *x = run ? *run : NULL; x && route_same_prefix(x, dst, (uint8_t)plen);
+			x = x->next)
 			if (x->table != MIRROR_DEFAULT && set_group(m, x->set))
 				return false;
 	}
@@ -207,7 +215,8 @@ static void note_change4(struct mirror *m, const uint8_t *dst, uint8_t plen)
 
 	memcpy(changed.addr, dst, 4);
 	for (uint32_t i = 0; i < m->defaults.count && i <= MIRROR_DEFAULT_MAX; i++)
-		m->defaults_stale |= covers(&changed, m->defaults.prefixes[i].addr, m->defaults.prefixes[i].plen);
+		m->defaults_stale |= covers(&changed, m->defaults.prefixes[i].addr,
+			m->defaults.prefixes[i].plen);
 }
 
 /* ---- the choice ---- */
@@ -236,7 +245,8 @@ static bool is_error_type(uint8_t type)
 static bool is_local_covered(const struct mirror *m, const struct route *r)
 {
 	for (uint32_t i = 0; i < m->local[0].count; i++)
-		if (m->local[0].prefixes[i].plen < r->plen && covers(&m->local[0].prefixes[i], r->dst, r->plen))
+		if (m->local[0].prefixes[i].plen < r->plen &&
+			covers(&m->local[0].prefixes[i], r->dst, r->plen))
 			return true;
 	return false;
 }
@@ -304,12 +314,27 @@ static int fib_set(struct mirror *m, uint8_t family, const uint8_t *dst, uint8_t
 {
 	if (family == 6)
 		return group ? fib_route6_set(m->fib, dst, plen, group) : fib_route6_del(m->fib, dst, plen);
-	return group ? fib_route4_set(m->fib, load_be32(dst), plen, group) : fib_route4_del(m->fib, load_be32(dst), plen);
+	return group ? fib_route4_set(m->fib, load_be32(dst), plen, group) :
+		fib_route4_del(m->fib, load_be32(dst), plen);
 }
 
 static uint32_t fib_get(const struct mirror *m, uint8_t family, const uint8_t *dst, uint8_t plen)
 {
-	return family == 6 ? lpm6_get_exact(m->fib->lpm6, dst, plen) : lpm4_get_exact(m->fib->lpm4, load_be32(dst), plen);
+	return family == 6 ? lpm6_get_exact(m->fib->lpm6, dst, plen) :
+		lpm4_get_exact(m->fib->lpm4, load_be32(dst), plen);
+}
+
+/* No memory to change the prefix. It names a group that would be given back, so from now on none is; and the
+ * kernel gets its packets, if that can be said (to replace a group needs no memory). */
+static void publish_failed(struct mirror *m, uint8_t family, const uint8_t *dst, uint8_t plen)
+{
+	uint32_t group = verdict_group(m, VERDICT_KERNEL_NO_ROUTE);
+
+	m->keep_groups = true;
+	if (group && fib_get(m, family, dst, plen))
+		fib_set(m, family, dst, plen, group);
+	list_add(&m->failed, family, dst, plen);
+	mirror_out_of_memory(m);
 }
 
 /* Find out what the FIB should say about the prefix, and say it if that is news. */
@@ -327,10 +352,20 @@ void prefix_evaluate(struct mirror *m, uint8_t family, const uint8_t *dst, uint8
 		note_change4(m, dst, plen);
 	if (fib_get(m, family, dst, plen) == group)
 		return;
-	if (fib_set(m, family, dst, plen, group) < 0) {
-		m->publish_failed = m->keep_groups = true;
-		mirror_out_of_memory(m);
-	}
+	if (fib_set(m, family, dst, plen, group) < 0)
+		publish_failed(m, family, dst, plen);
+}
+
+/* Those that could not be published; also such as have no route left that a walk would find. */
+void failed_prefixes_evaluate(struct mirror *m)
+{
+	struct prefix_list failed = m->failed;
+
+	m->failed = (struct prefix_list){ 0 };
+	for (uint32_t i = 0; i < failed.count; i++)
+		prefix_evaluate(m, failed.prefixes[i].family, failed.prefixes[i].addr,
+			failed.prefixes[i].plen);
+	free(failed.prefixes);
 }
 
 static void release_host(void *ctx, struct table_node *n)
@@ -348,4 +383,5 @@ void publish_fini(struct mirror *m)
 	for (unsigned f = 0; f < 2; f++)
 		free(m->local[f].prefixes);
 	free(m->defaults.prefixes);
+	free(m->failed.prefixes);
 }

@@ -2,10 +2,10 @@
  *
  * Route records: which routes there are and in which order the kernel would try those of one prefix.
  *
- * Order within a prefix: table (local, main, default), TOS (IPv4, larger first), metric, and among equals the position
- * that the flags of the notification tell (fib_table_insert, fib6_add_rt2node): replace the first, append, else IPv4 in
- * front and IPv6 behind. IPv6 keeps routes with gateways that differ in nothing else as siblings of one multipath route;
- * a notification shows all siblings, a deletion the ones that go.
+ * Order within a prefix: table (local, main, default), TOS (IPv4, larger first), metric, and among equals the
+ * position that the flags of the notification tell (fib_table_insert, fib6_add_rt2node): replace the first,
+ * append, else IPv4 in front and IPv6 behind. IPv6 keeps routes with gateways that differ in nothing else as
+ * siblings of one multipath route; a notification shows all siblings, a deletion the ones that go.
  */
 #include <errno.h>
 #include <linux/rtnetlink.h>
@@ -33,7 +33,8 @@ static uint32_t prefix_hash(const struct mirror *m, uint8_t family, const uint8_
 	return (uint32_t)table_hash(m->seed ^ plen, dst, route_address_bytes(family));
 }
 
-/* The place that points at the first route of the prefix, or at the end of the bucket's chain; NULL without table. */
+/* The place that points at the first route of the prefix, or at the end of the bucket's chain; NULL without
+ * table. */
 struct route **route_run(const struct mirror *m, uint8_t family, const uint8_t *dst, uint8_t plen)
 {
 	struct route_table *t = table_of(m, family);
@@ -140,7 +141,8 @@ static bool is_equal(const struct route *a, const struct route_message *r)
 /* rt6_qualify_for_ecmp(): RTF_ADDRCONF shows as protocol RA. */
 static bool can_ecmp(uint8_t family, uint8_t protocol, const struct set_key *key, const struct path *paths)
 {
-	return family == 6 && !key->nexthop_id && protocol != RTPROT_RA && key->path_count && paths[0].gateway_family;
+	return family == 6 && !key->nexthop_id && protocol != RTPROT_RA && key->path_count &&
+		paths[0].gateway_family;
 }
 
 static bool route_can_ecmp(const struct route *r)
@@ -150,7 +152,8 @@ static bool route_can_ecmp(const struct route *r)
 
 static bool same_path(const struct path *a, const struct path *b)
 {
-	return a->ifindex == b->ifindex && a->gateway_family == b->gateway_family && !memcmp(a->gateway, b->gateway, 16);
+	return a->ifindex == b->ifindex && a->gateway_family == b->gateway_family &&
+		!memcmp(a->gateway, b->gateway, 16);
 }
 
 static bool set_has_path(const struct path_set *s, const struct path *p)
@@ -168,8 +171,8 @@ static bool same_source(const struct route *x, const struct route_message *r)
 		!memcmp(x->set->key.source, r->key.source, 16);
 }
 
-/* The multipath route that the message extends: same type and protocol, or (before Linux 6.6 those did not matter) one
- * that shares a path with it. */
+/* The multipath route that the message extends: same type and protocol, or (before Linux 6.6 those did not
+ * matter) one that shares a path with it. */
 static struct route *find_siblings(struct route *first, const struct route_message *r)
 {
 	struct route *shares = NULL;
@@ -205,7 +208,8 @@ static uint64_t identity(const struct mirror *m, const struct route_message *r)
 }
 
 /* The message's prefix, metric and so on with what a record of ours leads to. */
-static uint64_t identity_of_record(const struct mirror *m, const struct route_message *r, const struct route *x)
+static uint64_t identity_of_record(const struct mirror *m, const struct route_message *r,
+	const struct route *x)
 {
 	return identity_of(m, r, &x->set->key, x->set->paths, x->protocol);
 }
@@ -293,7 +297,8 @@ static struct route **dump_position(struct mirror *m, struct route **p, const st
 	return p;
 }
 
-static void dump_existing(struct mirror *m, struct route **first, const struct route_message *r, struct route *x)
+static void dump_existing(struct mirror *m, struct route **first, const struct route_message *r,
+	struct route *x)
 {
 	struct route_table *t = table_of(m, r->family);
 	struct route **at = dump_position(m, first, r), **p = at;
@@ -309,7 +314,8 @@ static void dump_existing(struct mirror *m, struct route **first, const struct r
 	x->gen = t->gen;
 }
 
-static int dump_route(struct mirror *m, struct route **first, const struct route_message *r, struct path_set *s)
+static int dump_route(struct mirror *m, struct route **first, const struct route_message *r,
+	struct path_set *s)
 {
 	struct route *x = find_same(*first, r, s);
 
@@ -339,7 +345,8 @@ static struct route *find_replaced(struct route *first, const struct route_messa
 	return other;
 }
 
-static int told_route(struct mirror *m, struct route **first, const struct route_message *r, struct path_set *s)
+static int told_route(struct mirror *m, struct route **first, const struct route_message *r,
+	struct path_set *s)
 {
 	struct route *same = find_same(*first, r, s), *x = NULL;
 	struct route **at = first;

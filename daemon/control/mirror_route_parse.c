@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * RTM_NEWROUTE and RTM_DELROUTE become a struct route_message, in one canonical form: what means the same is the same.
+ * RTM_NEWROUTE and RTM_DELROUTE become a struct route_message, in one canonical form: what means the same is
+ * the same.
  */
 #include <errno.h>
 #include <libmnl/libmnl.h>
@@ -14,7 +15,10 @@
 int path_parse_gateway(struct path *p, const struct nlattr *gateway, const struct nlattr *via)
 {
 	static const uint8_t zero[16];
-	struct { uint16_t family; uint8_t addr[16]; } v;
+	struct {
+		uint16_t family;
+		uint8_t addr[16];
+	} v;
 
 	if (gateway) {
 		p->gateway_family = attr_address(gateway, p->gateway);
@@ -46,7 +50,9 @@ static int parse_hop(const struct rtnexthop *h, struct route_message *r)
 	const struct nlattr *tb[RTA_MAX + 1];
 	struct path *p = &r->paths[r->key.path_count];
 
-	*p = (struct path){ .ifindex = h->rtnh_ifindex, .weight = h->rtnh_hops + 1u, .flags = path_flags(h->rtnh_flags) };
+	*p = (struct path){ .ifindex = h->rtnh_ifindex,
+		.weight = h->rtnh_hops + 1u,
+		.flags = path_flags(h->rtnh_flags) };
 	if (mirror_parse_bytes((const char *)h + sizeof(*h), h->rtnh_len - sizeof(*h), tb, RTA_MAX) < 0)
 		return -EINVAL;
 	r->key.encap |= tb[RTA_ENCAP] != NULL;
@@ -100,8 +106,9 @@ static int parse_paths(const struct rtmsg *rtm, const struct nlattr **tb, struct
 {
 	int e;
 
-	/* The object says it all; whether the hops are spelled out besides is up to a sysctl (nexthop_compat_mode). By a
-	 * blackhole object the kernel calls the route a blackhole, but the object may become another. */
+	/* The object says it all; whether the hops are spelled out besides is up to a sysctl
+	 * (nexthop_compat_mode). By a blackhole object the kernel calls the route a blackhole, but the object
+	 * may become another. */
 	if (attr_u32(tb[RTA_NH_ID], &r->key.nexthop_id) && r->key.nexthop_id) {
 		if (r->key.type == RTN_BLACKHOLE)
 			r->key.type = RTN_UNICAST;
@@ -158,7 +165,8 @@ static int parse_prefix(const struct rtmsg *rtm, const struct nlattr **tb, struc
 	unsigned bytes = r->family == 4 ? 4 : 16;
 
 	r->plen = rtm->rtm_dst_len;
-	if (r->plen > bytes * 8 || (tb[RTA_DST] && !attr_bytes(tb[RTA_DST], r->dst, bytes)) || (!tb[RTA_DST] && r->plen))
+	if (r->plen > bytes * 8 || (tb[RTA_DST] && !attr_bytes(tb[RTA_DST], r->dst, bytes)) ||
+		(!tb[RTA_DST] && r->plen))
 		return -EINVAL;
 	if (!clean_prefix(r->dst, r->plen, bytes))
 		return -EINVAL;

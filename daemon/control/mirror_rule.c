@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Policy rules. The fast path follows "local, main, default" only. Any other rule that a forwarded packet may meet before
- * its route is found makes the packets that it may concern the kernel's. A selector that cannot be judged here is left
- * out, which widens the match; an inverted rule with one matches everything.
+ * Policy rules. The fast path follows "local, main, default" only. Any other rule that a forwarded packet may
+ * meet before its route is found makes the packets that it may concern the kernel's. A selector that cannot
+ * be judged here is left out, which widens the match; an inverted rule with one matches everything.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -87,7 +87,8 @@ static uint64_t identity(const struct mirror *m, const struct nlmsghdr *nlh, con
 	size_t header = MNL_NLMSG_HDRLEN + sizeof(head);
 
 	head.flags &= KERNEL_RULE_INVERT;
-	return table_hash(table_hash(m->seed, &head, sizeof(head)), (const char *)nlh + header, nlh->nlmsg_len - header);
+	return table_hash(table_hash(m->seed, &head, sizeof(head)), (const char *)nlh + header,
+		nlh->nlmsg_len - header);
 }
 
 static int rule_parse(const struct mirror *m, const struct nlmsghdr *nlh, struct rule *r)
@@ -110,7 +111,7 @@ static int rule_parse(const struct mirror *m, const struct nlmsghdr *nlh, struct
 	parse_action(h, tb, r);
 	parse_selectors(h, tb, r);
 	if (unknown) {
-		/* A newer kernel's selector, or one that changes the meaning of another (port masks, DSCP). */
+		/* A newer selector, or one that changes the meaning of another (port masks, DSCP). */
 		r->unjudged = true;
 		r->tos = 0;
 		memset(r->sport, 0, sizeof(r->sport));
@@ -124,31 +125,32 @@ static int rule_parse(const struct mirror *m, const struct nlmsghdr *nlh, struct
 
 static bool is_plain(const struct rule *r)
 {
-	return r->action == FR_ACT_TO_TBL && !r->invert && !r->unjudged && !r->suppress && !r->tos && !r->protocol &&
-		!r->src_len && !r->dst_len && !r->iif[0] && !r->oif[0] && !r->sport[0] && !r->sport[1] && !r->dport[0] &&
-		!r->dport[1];
+	return r->action == FR_ACT_TO_TBL && !r->invert && !r->unjudged && !r->suppress && !r->tos &&
+		!r->protocol && !r->src_len && !r->dst_len && !r->iif[0] && !r->oif[0] && !r->sport[0] &&
+		!r->sport[1] && !r->dport[0] && !r->dport[1];
 }
 
 static bool is_default(const struct rule *r, uint32_t table)
 {
-	static const uint32_t priority[] = { [RT_TABLE_LOCAL] = 0, [RT_TABLE_MAIN] = 32766, [RT_TABLE_DEFAULT] = 32767 };
+	static const uint32_t priority[] = { [RT_TABLE_LOCAL] = 0, [RT_TABLE_MAIN] = 32766,
+		[RT_TABLE_DEFAULT] = 32767 };
 
 	return is_plain(r) && r->table == table && r->priority == priority[table];
 }
 
-/* IPv4: local, main, default; IPv6: local, main. Rules behind the last one matter only to packets that no route matched,
- * and those are the kernel's anyway. */
-static unsigned default_count(unsigned f)
+/* IPv4: local, main, and default while that table has routes; IPv6: local, main. Rules behind the last one
+ * matter only to packets that no route matched, and those are the kernel's anyway. */
+static unsigned default_count(const struct mirror *m, unsigned f)
 {
-	return f ? 2 : 3;
+	return f || !m->defaults.count ? 2 : 3;
 }
 
 /* Is it the default rule that is due after @stage of them? */
-static bool default_stage(const struct rule *r, unsigned stage, unsigned f)
+static bool default_stage(const struct mirror *m, const struct rule *r, unsigned stage, unsigned f)
 {
 	static const uint32_t order[] = { RT_TABLE_LOCAL, RT_TABLE_MAIN, RT_TABLE_DEFAULT };
 
-	return stage < default_count(f) && is_default(r, order[stage]);
+	return stage < default_count(m, f) && is_default(r, order[stage]);
 }
 
 /* Never met by a forwarded packet, or without effect on it. */
@@ -232,8 +234,9 @@ static void say_prefix(struct text *t, const char *word, uint8_t family, const u
 
 static void say_action(struct text *t, const struct rule *r)
 {
-	static const char *const names[] = { [FR_ACT_GOTO] = "goto", [FR_ACT_NOP] = "nop", [FR_ACT_BLACKHOLE] = "blackhole",
-		[FR_ACT_UNREACHABLE] = "unreachable", [FR_ACT_PROHIBIT] = "prohibit" };
+	static const char *const names[] = { [FR_ACT_GOTO] = "goto", [FR_ACT_NOP] = "nop",
+		[FR_ACT_BLACKHOLE] = "blackhole", [FR_ACT_UNREACHABLE] = "unreachable",
+		[FR_ACT_PROHIBIT] = "prohibit" };
 
 	if (r->l3mdev)
 		say(t, " lookup [l3mdev-table]");
@@ -293,9 +296,9 @@ static bool has_defaults(const struct mirror *m, unsigned f)
 	unsigned stage = 0;
 
 	for (const struct rule *r = m->rules[f]; r; r = r->next)
-		if (default_stage(r, stage, f))
+		if (default_stage(m, r, stage, f))
 			stage++;
-	return stage == default_count(f) || !m->rules_known[f];
+	return stage == default_count(m, f) || !m->rules_known[f];
 }
 
 static void take_rule(struct kernel_rules *k, const struct fib_rule *rule, uint8_t family, const char *text)
@@ -314,11 +317,12 @@ static void collect(const struct mirror *m, unsigned f, struct kernel_rules *k)
 	char text[TEXT_MAX];
 
 	if (!has_defaults(m, f)) {
-		take_rule(k, &rule, f ? 6 : 4, "the default rules (local, main, default) are missing or in another order");
+		take_rule(k, &rule, f ? 6 : 4,
+			"the default rules (local, main, default) are missing or in another order");
 		return;
 	}
-	for (const struct rule *r = m->rules[f]; r && stage < default_count(f); r = r->next) {
-		if (default_stage(r, stage, f)) {
+	for (const struct rule *r = m->rules[f]; r && stage < default_count(m, f); r = r->next) {
+		if (default_stage(m, r, stage, f)) {
 			stage++;
 			continue;
 		}
@@ -341,13 +345,15 @@ void rules_publish(struct mirror *m)
 	for (unsigned f = 0; f < 2; f++)
 		collect(m, f, &k);
 	m->kernel_rule_count = k.count;
-	if ((old ? old->count : 0) != k.count || (old && memcmp(old->rules, k.rules, k.count * sizeof(*k.rules))))
+	if ((old ? old->count : 0) != k.count ||
+		(old && memcmp(old->rules, k.rules, k.count * sizeof(*k.rules))))
 		if (fib_rules_set(m->fib, k.rules, k.count) < 0)
 			mirror_out_of_memory(m);
 	free(k.rules);
 }
 
-void mirror_kernel_rule_foreach(const struct mirror *m, void (*fn)(void *ctx, uint8_t family, const char *text), void *ctx)
+void mirror_kernel_rule_foreach(const struct mirror *m,
+	void (*fn)(void *ctx, uint8_t family, const char *text), void *ctx)
 {
 	struct kernel_rules k = { .fn = fn, .ctx = ctx };
 

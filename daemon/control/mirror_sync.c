@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The mirror's I/O: two sockets on the event loop. One receives notifications, the other carries dumps (one at a time, in
- * the order of dependency) and requests, so that a dump never crowds notifications out. Work per wake-up is bounded.
+ * The mirror's I/O: two sockets on the event loop. One receives notifications, the other carries dumps (one
+ * at a time, in the order of dependency) and requests, so that a dump never crowds notifications out. Work
+ * per wake-up is bounded.
  *
- * A re-read that is wanted begins a moment later, and half a second after the last one at the earliest: what happens
- * together is read once. While it runs, and after lost notifications, forwarding goes on by what is known.
+ * A re-read that is wanted begins a moment later, and half a second after the last one at the earliest: what
+ * happens together is read once. While it runs, and after lost notifications, forwarding goes on by what is
+ * known.
  */
 #include <errno.h>
 #include <libmnl/libmnl.h>
@@ -51,8 +53,8 @@ static const struct {
 };
 
 static const unsigned groups[] = { RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, RTNLGRP_IPV4_ROUTE,
-	RTNLGRP_IPV6_ROUTE, RTNLGRP_NEIGH, RTNLGRP_IPV4_RULE, RTNLGRP_IPV6_RULE, RTNLGRP_NEXTHOP, RTNLGRP_IPV4_NETCONF,
-	RTNLGRP_IPV6_NETCONF };
+	RTNLGRP_IPV6_ROUTE, RTNLGRP_NEIGH, RTNLGRP_IPV4_RULE, RTNLGRP_IPV6_RULE, RTNLGRP_NEXTHOP,
+	RTNLGRP_IPV4_NETCONF, RTNLGRP_IPV6_NETCONF };
 
 struct mirror_sync {
 	struct netlink notify, request;
@@ -116,7 +118,8 @@ static void begin_step(struct mirror *m)
 	d = (enum mirror_dump)__builtin_ctz(s->todo);
 	s->interrupted = false;
 	mirror_dump_begin(m, d);
-	r = netlink_request_dump(&s->request, dump_request[d].type, dump_request[d].family, dump_request[d].header);
+	r = netlink_request_dump(&s->request, dump_request[d].type, dump_request[d].family,
+		dump_request[d].header);
 	s->seq = s->request.seq;
 	if (r < 0) {
 		log_warning("cannot ask the kernel for its tables: %s; trying again", strerror(-r));
@@ -162,8 +165,8 @@ static void request_error(struct mirror *m, const struct nlmsghdr *nlh)
 	}
 	/* A family that the kernel was built without has no tables: that is the whole answer. */
 	if (err->error != -EOPNOTSUPP && err->error != -EAFNOSUPPORT && err->error != -ENOENT) {
-		log_warning("the kernel refuses to show its tables (request %u): %s", dump_request[m->dump].type,
-			strerror(-err->error));
+		log_warning("the kernel refuses to show its tables (request %u): %s",
+			dump_request[m->dump].type, strerror(-err->error));
 		m->stats.request_errors++;
 	}
 	end_step(m, true);
@@ -272,7 +275,8 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 
 static bool has_work(const struct mirror *m)
 {
-	return !dlist_empty(&m->stale) || m->routes[0].walk != UINT32_MAX || m->routes[1].walk != UINT32_MAX ||
+	return !dlist_empty(&m->stale) || m->routes[0].walk != UINT32_MAX ||
+		m->routes[1].walk != UINT32_MAX ||
 		(m->sync->running && m->dump == DUMP_NONE && !m->sync->todo);
 }
 
@@ -322,7 +326,8 @@ static int sync_open(struct mirror *m, struct error *e)
 		return error_set(e, ENOMEM, "out of memory");
 	s->notify.fd = s->request.fd = -1;
 	m->sync = s;
-	r = netlink_open(&s->notify, groups, ARRAY_LENGTH(groups), m->receive_buffer ? m->receive_buffer : RECEIVE_BUFFER, e);
+	r = netlink_open(&s->notify, groups, ARRAY_LENGTH(groups),
+		m->receive_buffer ? m->receive_buffer : RECEIVE_BUFFER, e);
 	if (r >= 0)
 		r = netlink_open(&s->request, NULL, 0, 1 << 20, e);
 	return r;
@@ -332,7 +337,8 @@ static int sync_open(struct mirror *m, struct error *e)
 static int read_all(struct mirror *m, struct error *e)
 {
 	struct mirror_sync *s = m->sync;
-	struct pollfd fds[2] = { { .fd = s->notify.fd, .events = POLLIN }, { .fd = s->request.fd, .events = POLLIN } };
+	struct pollfd fds[2] = { { .fd = s->notify.fd, .events = POLLIN },
+		{ .fd = s->request.fd, .events = POLLIN } };
 	int r;
 
 	m->want = DUMP_ALL;
@@ -343,9 +349,11 @@ static int read_all(struct mirror *m, struct error *e)
 
 		r = s->running ? poll(fds, 2, more ? 0 : SILENCE_MS) : 1;
 		if (r < 0 && errno != EINTR)
-			return error_set(e, errno, "cannot wait for the kernel's tables: %s", strerror(errno));
+			return error_set(e, errno, "cannot wait for the kernel's tables: %s",
+				strerror(errno));
 		if (!r && !more)
-			return error_set(e, ETIMEDOUT, "the kernel does not answer a request for its tables (type %u) within %u s",
+			return error_set(e, ETIMEDOUT,
+				"the kernel does not answer a request for its tables (type %u) within %u s",
 				dump_request[m->dump % DUMPS].type, SILENCE_MS / 1000);
 		read_notifications(m);
 		read_request(m);
@@ -369,9 +377,8 @@ static int attach(struct mirror *m, sd_event *event, struct error *e)
 	if (r < 0)
 		return error_set(e, -r, "cannot add the netlink sockets to the event loop: %s", strerror(-r));
 	sd_event_source_set_enabled(s->timer, SD_EVENT_OFF);
-	/* Notifications first, then dumps, work when nothing else waits: a burst must not overrun the socket. */
-	sd_event_source_set_priority(s->notify_source, SD_EVENT_PRIORITY_NORMAL - 10);
-	sd_event_source_set_priority(s->work_source, SD_EVENT_PRIORITY_NORMAL);
+	/* All at the normal priority: a long burst of notifications must not starve the rest of the control
+	 * thread. */
 	sync_wanted(m);
 	return 0;
 }

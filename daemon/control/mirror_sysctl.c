@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The sysctls that bear on forwarding. Most come as netconf messages; send_redirects, the IPv6 mtu and the hash policies
- * have no notification and are read from /proc/sys/net, which shows the namespace of the reading thread.
+ * The sysctls that bear on forwarding. Most come as netconf messages; send_redirects, the IPv6 mtu and the
+ * hash policies have no notification and are read from /proc/sys/net, which shows the namespace of the
+ * reading thread.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,20 +44,12 @@ static void apply(struct mirror_conf *c, uint8_t family, const struct nlattr **t
 		c->rp_filter = rp > 2 ? 2 : rp;
 }
 
-static void update_iface(void *ctx, struct table_node *n)
-{
-	struct link *l = container_of(n, struct link, node);
-
-	if (l->pub.iface != FIB_IFACE_NONE)
-		iface_update(ctx, l);
-}
-
 /* A setting of "all" works on every device. */
 static void all_changed(struct mirror *m, const struct mirror_conf *was)
 {
 	if (!memcmp(was, &m->all, sizeof(*was)))
 		return;
-	table_foreach(&m->links, update_iface, m);
+	iface_update_all(m);
 	conf_publish(m);
 	if (was->ignore_linkdown4 != m->all.ignore_linkdown4)
 		sets_device_changed(m, 0);
@@ -66,7 +59,8 @@ static void link_conf_changed(struct mirror *m, struct link *l, const struct mir
 {
 	if (l->pub.iface != FIB_IFACE_NONE)
 		iface_update(m, l);
-	if (was->ignore_linkdown4 != l->conf.ignore_linkdown4 || was->ignore_linkdown6 != l->conf.ignore_linkdown6) {
+	if (was->ignore_linkdown4 != l->conf.ignore_linkdown4 ||
+		was->ignore_linkdown6 != l->conf.ignore_linkdown6) {
 		nexthop_device_changed(m, l->pub.ifindex);
 		sets_device_changed(m, l->pub.ifindex);
 	}
@@ -106,7 +100,8 @@ int netconf_message(struct mirror *m, const struct nlmsghdr *nlh)
 
 /* ---- /proc/sys/net ---- */
 
-static bool read_number(const struct mirror *m, const char *family, const char *device, const char *name, uint32_t *ret)
+static bool read_number(const struct mirror *m, const char *family, const char *device, const char *name,
+	uint32_t *ret)
 {
 	char path[256], text[16];
 	ssize_t n;
@@ -192,8 +187,9 @@ void conf_publish(struct mirror *m)
 	new.hash_policy6 = m->hash_policy6;
 	new.ignore_linkdown4 = m->all.ignore_linkdown4;
 	new.ignore_linkdown6 = m->all.ignore_linkdown6;
-	if (new.hash_policy4 == old->hash_policy4 && new.hash_policy6 == old->hash_policy6 &&
-		new.ignore_linkdown4 == old->ignore_linkdown4 && new.ignore_linkdown6 == old->ignore_linkdown6)
+	if (new.hash_policy4 == old->hash_policy4 &&new.hash_policy6 ==
+		old->hash_policy6 &&new.ignore_linkdown4 == old->ignore_linkdown4 &&new.ignore_linkdown6 ==
+		old->ignore_linkdown6)
 		return;
 	if (fib_settings_set(m->fib, &new) < 0)
 		mirror_out_of_memory(m);

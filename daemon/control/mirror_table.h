@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The mirror's small containers: an intrusive hash table, an intrusive circular list, a pool of records of one size and
- * a set of 64-bit identities. Thread: control. The table and the list own nothing; callers free their records.
+ * The mirror's small containers: an intrusive hash table, an intrusive circular list, a pool of records of
+ * one size and a set of 64-bit identities. Thread: control. The table and the list own nothing; callers free
+ * their records.
  */
 #ifndef ROUTERD_CONTROL_MIRROR_TABLE_H
 #define ROUTERD_CONTROL_MIRROR_TABLE_H

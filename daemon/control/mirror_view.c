@@ -14,7 +14,8 @@ struct paths {
 	unsigned count;
 };
 
-static void show_path(const struct mirror *m, struct paths *out, const struct path *p, uint32_t weight, bool gone)
+static void show_path(const struct mirror *m, struct paths *out, const struct path *p, uint32_t weight,
+	bool gone)
 {
 	const struct link *l = link_find(m, p->ifindex);
 	struct mirror_path *x;
@@ -23,7 +24,9 @@ static void show_path(const struct mirror *m, struct paths *out, const struct pa
 	if (out->count == FIB_PATHS_MAX)
 		return;
 	x = &out->paths[out->count++];
-	*x = (struct mirror_path){ .ifindex = p->ifindex, .weight = weight, .gateway_family = p->gateway_family,
+	*x = (struct mirror_path){ .ifindex = p->ifindex,
+		.weight = weight,
+		.gateway_family = p->gateway_family,
 		.device = known ? l->pub.name : "" };
 	memcpy(x->gateway, p->gateway, 16);
 	if (gone || p->flags & PATH_DEAD || (known && !link_up(l)))
@@ -103,8 +106,8 @@ static struct route *show_run(struct view *v, struct route *run, unsigned *budge
 	return r;
 }
 
-/* Next bucket in the order of the mirrored bits: the table may grow between two calls, and what has been shown of a
- * bucket is then in the buckets that mirrored counting has passed already. */
+/* Next bucket in the order of the mirrored bits: the table may grow between two calls, and what has been
+ * shown of a bucket is then in the buckets that mirrored counting has passed already. */
 static uint64_t next_bucket(uint64_t cursor, uint32_t mask)
 {
 	uint32_t bit = (mask >> 1) + 1;
@@ -140,7 +143,8 @@ bool mirror_route_foreach(struct mirror *m, uint8_t family, uint64_t *cursor, un
 
 /* ---- one packet ---- */
 
-static bool longest_match(const struct mirror *m, const struct mirror_query *q, uint8_t *ret_plen, uint32_t *ret_group)
+static bool longest_match(const struct mirror *m, const struct mirror_query *q, uint8_t *ret_plen,
+	uint32_t *ret_group)
 {
 	*ret_group = q->family == 4 ? lpm4_lookup_plen(m->fib->lpm4, load_be32(q->dst), ret_plen) :
 		lpm6_lookup_plen(m->fib->lpm6, q->dst, ret_plen);
@@ -157,7 +161,8 @@ static void mask_address(uint8_t *addr, uint8_t plen)
 	}
 }
 
-static void answer_route(struct mirror *m, uint8_t family, const uint8_t *dst, uint8_t plen, struct mirror_answer *ret)
+static void answer_route(struct mirror *m, uint8_t family, const uint8_t *dst, uint8_t plen,
+	struct mirror_answer *ret)
 {
 	uint8_t prefix[16];
 	struct route **run, *best;
@@ -217,8 +222,9 @@ void mirror_route_lookup(struct mirror *m, const struct mirror_query *q, struct 
 	}
 	if (q->family == 6 && m->fib->local6 && fib_local6_match(m->fib->local6, q->dst))
 		ret->verdict = VERDICT_KERNEL_LOCAL;
-	ret->by_rule = m->fib->rules && fib_rules_match(m->fib->rules, q->family, q->iif, q->src, q->dst, q->tos,
-		q->protocol, q->sport, q->dport);
+	ret->by_rule = m->fib->rules &&
+		fib_rules_match(m->fib->rules, q->family, q->iif, q->src, q->dst, q->tos, q->protocol,
+			q->sport, q->dport);
 	if (ret->by_rule)
 		ret->verdict = VERDICT_KERNEL_RULE;
 }

@@ -22,12 +22,14 @@ static int join(struct netlink *n, const unsigned *groups, unsigned count, struc
 		return error_set(e, errno, "cannot bind a netlink socket: %s", strerror(errno));
 	for (unsigned i = 0; i < count; i++)
 		if (setsockopt(n->fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &groups[i], sizeof(groups[i])) < 0)
-			return error_set(e, errno, "cannot follow rtnetlink group %u: %s; routerd needs Linux 5.3 or later",
+			return error_set(e, errno,
+				"cannot follow rtnetlink group %u: %s; routerd needs Linux 5.3 or later",
 				groups[i], strerror(errno));
 	return 0;
 }
 
-int netlink_open(struct netlink *n, const unsigned *groups, unsigned count, int receive_buffer, struct error *e)
+int netlink_open(struct netlink *n, const unsigned *groups, unsigned count, int receive_buffer,
+	struct error *e)
 {
 	int on = 1, r;
 
@@ -35,7 +37,8 @@ int netlink_open(struct netlink *n, const unsigned *groups, unsigned count, int 
 	n->buffer = malloc(NETLINK_BUFFER);
 	n->fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
 	if (!n->buffer || n->fd < 0) {
-		r = error_set(e, n->fd < 0 ? errno : ENOMEM, "cannot open a netlink socket: %s", strerror(errno));
+		r = error_set(e, n->fd < 0 ? errno : ENOMEM, "cannot open a netlink socket: %s",
+			strerror(errno));
 		netlink_close(n);
 		return r;
 	}
@@ -85,7 +88,10 @@ ssize_t netlink_receive(struct netlink *n)
 	for (;;) {
 		struct sockaddr_nl from = { 0 };
 		struct iovec iov = { n->buffer, NETLINK_BUFFER };
-		struct msghdr msg = { .msg_name = &from, .msg_namelen = sizeof(from), .msg_iov = &iov, .msg_iovlen = 1 };
+		struct msghdr msg = { .msg_name = &from,
+			.msg_namelen = sizeof(from),
+			.msg_iov = &iov,
+			.msg_iovlen = 1 };
 		ssize_t r = recvmsg(n->fd, &msg, MSG_DONTWAIT);
 
 		if (r < 0 && errno == EINTR)

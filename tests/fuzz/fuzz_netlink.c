@@ -11,23 +11,34 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "control/mirror_private.h"
 
+#define MAPPED_MIN (1u << 20)
 #define WORK_MAX 1000  /* calls; each looks at up to 1000 routes */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static uint64_t periods;
 
+/* Large blocks are mapped: most of their pages are never touched, and the sanitizer would mark all of them. */
 static void *mem_alloc(void *ctx, size_t bytes)
 {
-	return calloc(1, bytes);
+	void *p;
+
+	if (bytes < MAPPED_MIN)
+		return calloc(1, bytes);
+	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	return p == MAP_FAILED ? NULL : p;
 }
 
 static void mem_release(void *ctx, void *p, size_t bytes)
 {
-	free(p);
+	if (bytes < MAPPED_MIN)
+		free(p);
+	else
+		munmap(p, bytes);
 }
 
 static uint64_t mem_grace(void *ctx)

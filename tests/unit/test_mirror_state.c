@@ -219,6 +219,17 @@ static void test_default_rules_missing(void **state)
 	assert_false(ruled(w, "2001:db8::1", "2001:db8::2", 2));
 	tell_all(w, "add rule 4 pref 32766 lookup 254");
 	assert_null(w->fib->rules);
+	/* The one for table default is missed only while that has routes. */
+	tell_all(w, "del rule 4 pref 32767 lookup 253");
+	assert_null(w->fib->rules);
+	tell_all(w, "add route 10.0.0.0/8 dev 2 table 253");
+	assert_true(ruled(w, "10.0.0.1", "10.0.0.2", 2));
+	tell_all(w, "add rule 4 pref 32767 lookup 253");
+	assert_null(w->fib->rules);
+	tell_all(w, "add rule 4 pref 32766 to 10.0.0.0/8 lookup 77");
+	assert_true(ruled(w, "10.0.0.1", "10.0.0.2", 2));
+	tell_all(w, "del route 10.0.0.0/8 dev 2 table 253");
+	assert_null(w->fib->rules);
 	/* Local moved behind main. */
 	tell_all(w, "del rule 4 pref 0 lookup 255;add rule 4 pref 32770 lookup 255");
 	assert_true(ruled(w, "10.0.0.1", "10.0.0.2", 2));
@@ -397,6 +408,46 @@ static void test_work_is_bounded(void **state)
 	assert_to(w, "50.0.1.1", "3>192.0.3.2");
 }
 
+/* The FIB's memory fails at each allocation in turn: nothing breaks, and a second later all is as it should be. */
+static void test_memory_short(void **state)
+{
+	unsigned failures = 0;
+
+	(void)state;
+	for (long at = 0; at < 400; at++) {
+		struct world *w = world_new();
+
+		tell_devices(w);
+		w->heap.fail_after = at;
+		tell_all(w, "add nexthop 1 via 192.0.2.1 dev 2;add nexthop 2 via fe80::2 dev 3;add nexthop 10 group 1:1 group 2:1;"
+			"add route 10.0.0.0/8 nhid 10;add route 10.1.0.0/16 via 192.0.2.1 dev 2;add route 10.1.2.0/25 type blackhole;"
+			"add route 2001:db8::/32 via fe80::1 dev 2;add route 2001:db8::/48 dev 3;add neigh 2 192.0.2.1 mac 5;"
+			"add link 10 name v up vlan 5 parent 2;add route 2001:db8:9::/48 type local table 255 dev 1;" DEFAULTS4
+			"add rule 4 pref 10 from 10.0.0.0/8 lookup 100;replace nexthop 1 via 192.0.2.9 dev 2;"
+			"replace route 10.1.0.0/16 via 192.0.3.1 dev 3;del route 2001:db8::/48 dev 3;add link 2 name eth0;"
+			"add link 2 name eth0 up;add nexthop 1 via 192.0.2.8 dev 2;add route 11.0.0.0/8 dev 10");
+		w->heap.fail_after = -1;
+		failures += w->heap.failed;
+		heap_period(&w->heap);
+		mirror_refresh_neighbours(w->m, 5);
+		world_settle(w);
+		/* What the kernel would tell again. */
+		tell_all(w, "add neigh 2 192.0.2.1 mac 5");
+		assert_to(w, "10.0.0.1", "2>192.0.2.8*1 3>fe80::2*1");
+		assert_to(w, "10.1.0.1", "3>192.0.3.1");
+		assert_to(w, "10.1.2.1", "blackhole");
+		assert_to(w, "11.0.0.1", "10>link");
+		assert_to(w, "2001:db8::1", "-");
+		assert_to(w, "2001:db8:9::1", "local");
+		assert_int_equal(w->fib->rules->count, 1);
+		mirror_free(w->m);
+		fib_free(w->fib);
+		check_empty(&w->heap);
+		free(w);
+	}
+	assert_in_range(failures, 20, 400);
+}
+
 /* ---- views ---- */
 
 struct listing {
@@ -493,7 +544,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = { T(test_dump_reconciles), T(test_dump_and_notifications), T(test_dump_order),
 		T(test_dump_of_everything), T(test_dump_local_differences), T(test_rules), T(test_default_rules_missing),
-		T(test_rule_interface), T(test_rule_text), T(test_sysctls), T(test_malformed), T(test_work_is_bounded),
+		T(test_rule_interface), T(test_rule_text), T(test_sysctls), T(test_malformed), T(test_work_is_bounded), cmocka_unit_test(test_memory_short),
 		T(test_route_pages), T(test_lookup), T(test_stats) };
 
 	test_start();
