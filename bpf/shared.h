@@ -72,6 +72,7 @@
 	X(LOCAL, "local", "sent to an address of the router or a broadcast address of its networks")         \
 	X(OWN_SOURCE, "own_source", "IPv4 source is an address of the router")                               \
 	X(ICMPV6_ND, "icmpv6_nd", "IPv6 neighbour discovery (ICMPv6 types 133 to 137)")                      \
+	X(TOO_LONG, "too_long", "larger than a frame of the packet memory (GRO left on, or beyond the MTU)")        \
 	X(STALE, "stale", "the worker of the queue has shown no sign of life for too long")                  \
 	X(NO_SOCKET, "no_socket", "the receive queue has no AF_XDP socket")
 
@@ -100,6 +101,7 @@ struct steer_link {
 struct steer_port {
 	struct steer_link link;
 	__u32 flags; /* STEER_ENABLED, STEER_FRAGMENTS */
+	__u32 max_length; /* longest frame, in bytes from the Ethernet header on, that a chunk of the packet memory holds */
 	__u8 queue_worker[STEER_QUEUES]; /* receive queue -> slot in heartbeat, or STEER_NO_WORKER */
 };
 

@@ -285,10 +285,13 @@ static __always_inline bool is_stale(__u32 worker)
 }
 
 /* An empty slot gives the action in the flags: nothing is lost (afxdp-drivers 7). A full ring still drops. */
-static __always_inline enum steer_reason redirect(const struct steer_port *port, __u32 queue)
+static __always_inline enum steer_reason redirect(const struct steer_port *port, __u32 queue, __u64 length)
 {
 	if (queue >= STEER_QUEUES)
 		return STEER_NO_SOCKET;
+	/* The socket would drop it; in generic mode GRO makes such frames (afxdp-drivers 5.5). */
+	if (length > port->max_length)
+		return STEER_TOO_LONG;
 	if (is_stale(port->queue_worker[queue]))
 		return STEER_STALE;
 	if (bpf_redirect_map(&xsks, queue, XDP_PASS) != XDP_REDIRECT)
@@ -308,7 +311,7 @@ int steer(struct xdp_md *ctx)
 	if (port) {
 		reason = classify(port, data, end);
 		if (reason == STEER_REDIRECTED)
-			reason = redirect(port, ctx->rx_queue_index);
+			reason = redirect(port, ctx->rx_queue_index, end - data);
 	}
 	count(reason, end - data);
 	return reason == STEER_REDIRECTED ? XDP_REDIRECT : XDP_PASS;

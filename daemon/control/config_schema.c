@@ -36,7 +36,7 @@ const struct config_key config_keys[] = {
 		ROUTER(busy_poll) },
 	{ CONFIG_SECTION_ROUTER, "log_level", CONFIG_LEVEL, .default_text = "info", .live = true,
 		.help = "The least important messages that are still logged.", ROUTER(log_level) },
-	{ CONFIG_SECTION_ROUTER, "heartbeat_timeout", CONFIG_MS, .min = 50, .max = 950, .default_text = "800ms", .live = true,
+	{ CONFIG_SECTION_ROUTER, "heartbeat_timeout", CONFIG_MS, .min = 250, .max = 950, .default_text = "800ms", .live = true,
 		.help = "A worker that shows no sign of life for so long loses its traffic to the kernel until it goes on.\n"
 			"Always below one second, for that is the promise.", ROUTER(heartbeat_timeout_ms) },
 

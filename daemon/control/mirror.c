@@ -77,6 +77,7 @@ void mirror_recover(struct mirror *m)
 	if (!m->memory_short)
 		return;
 	m->memory_short = false;
+	m->recovering = true;
 	iface_update_all(m);
 	rules_publish(m);
 	local6_publish(m);
@@ -135,21 +136,40 @@ void mirror_handle_message(struct mirror *m, const struct nlmsghdr *nlh)
 		defaults_work(m);
 }
 
+/* When all prefixes have been evaluated without another failure, none names an old group. */
+static void recovered(struct mirror *m)
+{
+	m->recovering = false;
+	if (!m->memory_short && !m->failed_lost)
+		m->keep_groups = false;
+}
+
 bool mirror_work(struct mirror *m, unsigned budget)
 {
+	bool more;
+
 	budget = sets_work(m, budget);
 	budget = routes_work(m, budget);
 	if (m->defaults_stale)
 		defaults_work(m);
-	return !dlist_empty(&m->stale) || m->routes[0].walk != UINT32_MAX || m->routes[1].walk != UINT32_MAX;
+	more = !dlist_empty(&m->stale) || m->routes[0].walk != UINT32_MAX || m->routes[1].walk != UINT32_MAX;
+	if (!more && m->recovering)
+		recovered(m);
+	return more;
 }
 
 /* ---- dumps ---- */
 
 void mirror_want(struct mirror *m, uint32_t dumps, enum mirror_cause cause)
 {
-	if (!m->want || cause == MIRROR_CAUSE_OVERRUN)
+	/* Repetitions because of an interruption can wait; anything else is news. */
+	if (!m->want || cause == MIRROR_CAUSE_OVERRUN || m->want_cause == MIRROR_CAUSE_INTERRUPTED)
 		m->want_cause = cause;
+	if (cause != MIRROR_CAUSE_INTERRUPTED)
+		m->settle_count = 0;
+	/* What takes routes away without a word each, most of all. */
+	if (m->dump != DUMP_NONE && dumps & DUMP_BIT(m->dump))
+		m->deleted_meanwhile = true;
 	m->want |= dumps;
 	sync_wanted(m);
 }
@@ -163,6 +183,7 @@ void mirror_resync(struct mirror *m, const char *reason)
 void mirror_dump_begin(struct mirror *m, enum mirror_dump d)
 {
 	m->dump = d;
+	m->deleted_meanwhile = false;
 	idset_clear(&m->tombs);
 	if (d != DUMP_ROUTE4 && d != DUMP_ROUTE6) {
 		m->gen[d]++;
@@ -208,13 +229,32 @@ void mirror_dump_end(struct mirror *m, enum mirror_dump d, bool complete)
 {
 	m->dump = DUMP_NONE;
 	idset_clear(&m->tombs);
-	if (complete)
+	/* The kernel goes on in these dumps by counting: a deletion in the part already shown hides as many
+	 * entries of the rest, and NLM_F_DUMP_INTR does not tell (fib6_dump_table, neigh_dump_table). */
+	if (complete && m->deleted_meanwhile && (d == DUMP_ROUTE6 || d == DUMP_NEIGH))
+		mirror_want(m, DUMP_BIT(d), MIRROR_CAUSE_INTERRUPTED);
+	else if (complete)
 		sweep(m, d);
+}
+
+void mirror_settle(struct mirror *m, uint32_t dumps)
+{
+	uint32_t again = m->dump_changed & dumps;
+	unsigned count = m->settle_count + 1;
+
+	m->dump_changed &= ~dumps;
+	if (!again || count > MIRROR_SETTLE_MAX)
+		return;
+	mirror_want(m, again | (dumps & DUMP_BIT(DUMP_NEXTHOP)), MIRROR_CAUSE_CHANGE);
+	m->settle_count = count;
 }
 
 void mirror_tomb_add(struct mirror *m, enum mirror_dump d, uint64_t id)
 {
-	if (m->dump == d && idset_add(&m->tombs, id) < 0)
+	if (m->dump != d)
+		return;
+	m->deleted_meanwhile = true;
+	if (idset_add(&m->tombs, id) < 0)
 		mirror_want(m, DUMP_BIT(d), MIRROR_CAUSE_INTERRUPTED);
 }
 

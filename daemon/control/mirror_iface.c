@@ -9,6 +9,7 @@
 #include <linux/if_arp.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "control/mirror_private.h"
 
@@ -207,6 +208,18 @@ static void iface_publish(struct mirror *m, struct link *l)
 		l->published = true;
 }
 
+/* Each message about the link comes by here. */
+static void warn_full(const struct link *l)
+{
+	static struct log_ratelimit limit = { .burst = 5, .interval_ns = 60 * NS_PER_S };
+	unsigned suppressed;
+
+	if (log_ratelimit_pass(&limit, clock_now_ns(), &suppressed))
+		log_warning("%s is left to the kernel: there are %u interfaces already, the most that "
+			"routerd can serve; remove VLAN sub-interfaces or ports",
+			l->pub.name, FIB_IFACE_MAX - 1);
+}
+
 void iface_update(struct mirror *m, struct link *l)
 {
 	uint16_t port = port_for(m, l);
@@ -222,9 +235,7 @@ void iface_update(struct mirror *m, struct link *l)
 		uint16_t number = number_alloc(m);
 
 		if (number == FIB_IFACE_NONE) {
-			log_warning("%s is left to the kernel: there are %u interfaces already, the most "
-				"that routerd can serve; remove VLAN sub-interfaces or ports",
-				l->pub.name, FIB_IFACE_MAX - 1);
+			warn_full(l);
 			return;
 		}
 		l->pub.iface = number;

@@ -269,6 +269,7 @@ void mirror_refresh_neighbours(struct mirror *m, uint32_t now_s)
 	m->refresh_start = r.full ? r.last + 1 : 0;
 	conf_refresh(m);
 	mirror_recover(m);
+	sync_wanted(m);
 }
 
 /* ---- all of them ---- */

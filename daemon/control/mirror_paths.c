@@ -345,10 +345,12 @@ static void set_resolve(struct mirror *m, struct path_set *s)
 		put_group(m, group);
 		return;
 	}
-	if (s->group && s->route_count && keep_old(s, s->group) < 0)
+	if (s->group && s->route_count && keep_old(s, s->group) < 0) {
 		m->keep_groups = true;
-	else if (s->group && !s->route_count)
+		mirror_out_of_memory(m);
+	} else if (s->group && !s->route_count) {
 		put_group(m, s->group);
+	}
 	s->group = group;
 	s->cursor = dlist_empty(&s->routes) ? NULL : s->routes.next;
 	if (s->cursor && dlist_empty(&s->stale))

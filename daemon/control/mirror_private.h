@@ -9,7 +9,7 @@
  *
  * Dumps. A record carries the number of the dump that has last seen it (gen). mirror_dump_begin() counts that
  * number up, pieces of the dump and notifications that arrive meanwhile stamp what they touch,
- * mirror_dump_end() removes what has no stamp. What a notification wrote (noted) or deleted (tombs) is not
+ * mirror_dump_end() removes what has no stamp, unless the dump may have left out what exists. What a notification wrote (noted) or deleted (tombs) is not
  * overwritten by an older piece of the dump.
  */
 #ifndef ROUTERD_CONTROL_MIRROR_PRIVATE_H
@@ -30,6 +30,7 @@ enum mirror_dump { DUMP_LINK, DUMP_NETCONF4, DUMP_NETCONF6, DUMP_RULE4, DUMP_RUL
 #define DUMP_ROUTING (DUMP_BIT(DUMP_NEXTHOP) | DUMP_BIT(DUMP_ROUTE4) | DUMP_BIT(DUMP_ROUTE6))
 
 #define MIRROR_INLINE_WORK 2048  /* routes looked at within the message that caused it */
+#define MIRROR_SETTLE_MAX 20     /* re-reads of what the last one changed */
 #define MIRROR_DEFAULT_MAX 256  /* routes of table default followed here; with more the kernel does it */
 
 /* Forwarding sysctls of one device, or of "all". */
@@ -95,6 +96,7 @@ struct path {
 /* Together with the paths the identity of a path set; compared as memory, so unused bytes are zero. */
 struct set_key {
 	uint32_t nexthop_id, mtu;
+	uint32_t other;          /* IPv4: hash of all metrics and realms, which tell aliases apart */
 	uint8_t prefsrc[4];      /* IPv4: the kernel removes routes with their preferred source */
 	uint8_t family, type;    /* 4 or 6; RTN_* */
 	uint8_t encap, pref;     /* lwtunnel; IPv6 router preference */
@@ -204,6 +206,9 @@ struct mirror {
 	enum mirror_dump dump;       /* that runs, or DUMP_NONE */
 	uint32_t gen[DUMPS];
 	struct idset tombs;
+	bool deleted_meanwhile;      /* entries of that kind went while the dump ran */
+	uint32_t dump_changed;       /* DUMP_BITs of route dumps that were news: see mirror_settle() */
+	unsigned settle_count;
 	uint32_t want;               /* DUMP_BITs that should be read again */
 	enum mirror_cause want_cause;
 
@@ -228,6 +233,8 @@ struct mirror {
 	uint32_t verdict_group[VERDICT_COUNT];
 	bool memory_short;           /* something is not as it should be: all again at the next refresh */
 	bool keep_groups;            /* one failed: prefixes may name old groups, so none is given back */
+	bool recovering;             /* all prefixes are being evaluated anew */
+	bool failed_lost;            /* not even room to remember a failed prefix: groups are kept for good */
 
 	uint32_t now_s, sysctl_s;
 	uint32_t refresh_start;      /* slot where the next refresh begins */
@@ -241,6 +248,10 @@ struct mirror {
 /* mirror.c */
 void mirror_dump_begin(struct mirror *m, enum mirror_dump d);
 void mirror_dump_end(struct mirror *m, enum mirror_dump d, bool complete);
+/* A re-read of @dumps has been applied, sweeps and all: asks for another one of what it changed. The kernel
+ * may have been at work on what it does not tell (it removes IPv4 routes after it has told of the link or the
+ * address), so only a re-read that is no news shows the end of it. */
+void mirror_settle(struct mirror *m, uint32_t dumps);
 /* Ask for a re-read, soon. Without I/O it only shows in m->want. */
 void mirror_want(struct mirror *m, uint32_t dumps, enum mirror_cause cause);
 void mirror_out_of_memory(struct mirror *m);

@@ -333,7 +333,7 @@ static void publish_failed(struct mirror *m, uint8_t family, const uint8_t *dst,
 	m->keep_groups = true;
 	if (group && fib_get(m, family, dst, plen))
 		fib_set(m, family, dst, plen, group);
-	list_add(&m->failed, family, dst, plen);
+	m->failed_lost |= list_add(&m->failed, family, dst, plen) < 0;
 	mirror_out_of_memory(m);
 }
 

@@ -314,15 +314,27 @@ static void dump_existing(struct mirror *m, struct route **first, const struct r
 	x->gen = t->gen;
 }
 
+/* The kernel is about to remove such a route. */
+static bool all_dead(const struct route_message *r)
+{
+	for (unsigned i = 0; i < r->key.path_count; i++)
+		if (!(r->paths[i].flags & PATH_DEAD))
+			return false;
+	return r->key.path_count > 0;
+}
+
 static int dump_route(struct mirror *m, struct route **first, const struct route_message *r,
 	struct path_set *s)
 {
 	struct route *x = find_same(*first, r, s);
 
+	if (all_dead(r))
+		m->dump_changed |= DUMP_BIT(dump_of(r->family));
 	if (x) {
 		dump_existing(m, first, r, x);
 		return 0;
 	}
+	m->dump_changed |= DUMP_BIT(dump_of(r->family));
 	return insert(m, dump_position(m, first, r), r, s);
 }
 
@@ -505,10 +517,12 @@ static unsigned walk_bucket(struct mirror *m, struct route_table *t, uint32_t i)
 
 	for (r = t->buckets[i]; r; r = next, n++) {
 		next = r->next;
-		if (t->sweep && r->gen != t->gen)
+		if (t->sweep && r->gen != t->gen) {
+			m->dump_changed |= DUMP_BIT(dump_of(r->family));
 			route_remove(m, r);
-		else if (t->reevaluate)
+		} else if (t->reevaluate) {
 			prefix_evaluate(m, r->family, r->dst, r->plen);
+		}
 	}
 	return n;
 }

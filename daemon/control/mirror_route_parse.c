@@ -45,6 +45,14 @@ static uint8_t path_flags(unsigned flags)
 		(flags & RTNH_F_ONLINK ? PATH_ON_LINK : 0);
 }
 
+/* IPv6 does not compare these, and lets a router advertisement change metrics without a word. */
+static void mix_other(struct route_message *r, const struct nlattr *a)
+{
+	if (a && r->family == 4)
+		r->key.other = (uint32_t)table_hash(r->key.other, mnl_attr_get_payload(a),
+			mnl_attr_get_payload_len(a));
+}
+
 static int parse_hop(const struct rtnexthop *h, struct route_message *r)
 {
 	const struct nlattr *tb[RTA_MAX + 1];
@@ -56,6 +64,7 @@ static int parse_hop(const struct rtnexthop *h, struct route_message *r)
 	if (mirror_parse_bytes((const char *)h + sizeof(*h), h->rtnh_len - sizeof(*h), tb, RTA_MAX) < 0)
 		return -EINVAL;
 	r->key.encap |= tb[RTA_ENCAP] != NULL;
+	mix_other(r, tb[RTA_FLOW]);
 	if (path_parse_gateway(p, tb[RTA_GATEWAY], tb[RTA_VIA]) < 0)
 		return -EINVAL;
 	r->key.path_count++;
@@ -187,6 +196,8 @@ static void parse_rest(const struct rtmsg *rtm, const struct nlattr **tb, struct
 	r->key.type = rtm->rtm_type;
 	attr_u32(tb[RTA_PRIORITY], &r->metric);
 	parse_metrics(tb[RTA_METRICS], r);
+	mix_other(r, tb[RTA_METRICS]);
+	mix_other(r, tb[RTA_FLOW]);
 	if (r->family == 4)
 		attr_bytes(tb[RTA_PREFSRC], r->key.prefsrc, 4);
 	else

@@ -21,6 +21,12 @@
 
 #define TEXT_MAX 320
 
+/* Since Linux 6.15, which tells a mask of all ones with a rule for a single port. What other attributes the
+ * build's headers may know beyond FRA_DPORT_RANGE is not looked at, so it must count as unknown. */
+#define RULE_SPORT_MASK 28
+#define RULE_DPORT_MASK 29
+#define RULE_MAX RULE_DPORT_MASK
+
 /* ---- parsing ---- */
 
 static void parse_ports(const struct nlattr *a, uint16_t ports[2])
@@ -91,11 +97,27 @@ static uint64_t identity(const struct mirror *m, const struct nlmsghdr *nlh, con
 		nlh->nlmsg_len - header);
 }
 
+static bool other_mask(const struct nlattr *a)
+{
+	uint16_t mask = 0;
+
+	return a && !(attr_u16(a, &mask) && mask == UINT16_MAX);
+}
+
+/* Attributes among those up to RULE_MAX that change what the rule selects in a way not judged here. */
+static bool has_newer(const struct nlattr **tb)
+{
+	for (unsigned i = FRA_DPORT_RANGE + 1; i < RULE_SPORT_MASK; i++)
+		if (tb[i])
+			return true;
+	return other_mask(tb[RULE_SPORT_MASK]) || other_mask(tb[RULE_DPORT_MASK]);
+}
+
 static int rule_parse(const struct mirror *m, const struct nlmsghdr *nlh, struct rule *r)
 {
 	const struct fib_rule_hdr *h = mnl_nlmsg_get_payload(nlh);
-	const struct nlattr *tb[FRA_MAX + 1];
-	int unknown = mirror_parse(nlh, sizeof(*h), tb, FRA_MAX);
+	const struct nlattr *tb[RULE_MAX + 1];
+	int unknown = mirror_parse(nlh, sizeof(*h), tb, RULE_MAX);
 
 	if (unknown < 0)
 		return -EINVAL;
@@ -110,7 +132,7 @@ static int rule_parse(const struct mirror *m, const struct nlmsghdr *nlh, struct
 		return -EINVAL;
 	parse_action(h, tb, r);
 	parse_selectors(h, tb, r);
-	if (unknown) {
+	if (unknown || has_newer(tb)) {
 		/* A newer selector, or one that changes the meaning of another (port masks, DSCP). */
 		r->unjudged = true;
 		r->tos = 0;
@@ -411,6 +433,8 @@ int rule_message(struct mirror *m, const struct nlmsghdr *nlh)
 	old = rule_find(m, f, new.id);
 	if (nlh->nlmsg_type == RTM_DELRULE) {
 		mirror_tomb_add(m, d, new.id);
+		/* There may be another one just like it, which has no record of its own here. */
+		mirror_want(m, DUMP_BIT(d), MIRROR_CAUSE_CHANGE);
 		if (!*old)
 			return 0;
 		rule_remove(m, old);

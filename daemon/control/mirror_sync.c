@@ -6,7 +6,8 @@
  *
  * A re-read that is wanted begins a moment later, and half a second after the last one at the earliest: what
  * happens together is read once. While it runs, and after lost notifications, forwarding goes on by what is
- * known.
+ * known. A dump that fails removes nothing and is asked for again, less often from time to time. A request
+ * socket on which one may still run (the next would be refused) or was cut short is replaced by a new one.
  */
 #include <errno.h>
 #include <libmnl/libmnl.h>
@@ -32,6 +33,10 @@
 #define WORK_PER_WAKEUP 4096           /* routes */
 #define SETTLE_NS (20 * NS_PER_MS)
 #define INTERVAL_NS (500 * NS_PER_MS)
+#define BACKOFF_MAX 6                  /* doublings of that, for what fails or is interrupted all the time */
+#define REQUEST_BUFFER (1 << 20)
+#define START_TRIES 5
+#define START_PAUSE_MS 100
 #define INTERRUPTED_MAX 5              /* repetitions of an inconsistent dump before it is taken as it is */
 #define SILENCE_MS 10000               /* at start: the kernel answers a dump within this */
 
@@ -61,7 +66,13 @@ struct mirror_sync {
 	sd_event *event;
 	sd_event_source *notify_source, *request_source, *work_source, *timer;
 	bool running;             /* a re-read */
+	bool overrun;             /* notifications were lost and the queue has not been empty since */
 	bool interrupted;         /* the piece of the dump that runs says so */
+	bool broken;              /* the request socket is to be replaced before the next dump */
+	int error;                /* of the last dump of this re-read that failed, positive; 0 = none did */
+	enum mirror_dump error_dump;
+	unsigned backoff;         /* re-reads in a row that left something to be repeated */
+	uint32_t asked;           /* DUMP_BITs of this re-read */
 	unsigned repetitions;
 	uint32_t todo;            /* DUMP_BITs that are left */
 	uint32_t seq;             /* of the dump that runs */
@@ -78,6 +89,10 @@ static void resync_end(struct mirror *m)
 	struct mirror_sync *s = m->sync;
 
 	s->running = false;
+	if (s->cause == MIRROR_CAUSE_START)
+		m->dump_changed = 0;
+	mirror_settle(m, s->asked);
+	s->backoff = m->want && m->want_cause == MIRROR_CAUSE_INTERRUPTED ? s->backoff + 1 : 0;
 	s->ended_ns = clock_now_ns();
 	m->stats.resync_running = false;
 	m->stats.last_resync_ns = s->ended_ns - s->begun_ns;
@@ -93,7 +108,8 @@ static void resync_begin(struct mirror *m)
 
 	s->running = true;
 	s->repetitions = 0;
-	s->todo = m->want;
+	s->error = 0;
+	s->todo = s->asked = m->want;
 	s->cause = m->want_cause;
 	s->begun_ns = clock_now_ns();
 	m->want = 0;
@@ -102,6 +118,76 @@ static void resync_begin(struct mirror *m)
 	if (m->hooks.resync)
 		m->hooks.resync(m->ctx, mirror_cause_label[s->cause], false);
 	begin_step(m);
+}
+
+static void warn_failed(int error, enum mirror_dump d)
+{
+	static struct log_ratelimit limit = { .burst = 5, .interval_ns = 60 * NS_PER_S };
+	unsigned suppressed;
+
+	if (log_ratelimit_pass(&limit, clock_now_ns(), &suppressed))
+		log_warning("the kernel does not show its tables (request %u): %s; trying again",
+			dump_request[d].type, strerror(error));
+}
+
+/* The dump that runs is not to be had (@error positive) and will be asked for again. When it is for the socket,
+ * so is the rest: nothing more is asked for until the next re-read. (The caller may be within the socket's
+ * buffer, so it is not closed here.) */
+static void fail_step(struct mirror *m, int error, bool broken)
+{
+	struct mirror_sync *s = m->sync;
+	enum mirror_dump d = m->dump;
+	uint32_t again = broken ? s->todo : DUMP_BIT(d);
+
+	warn_failed(error, d);
+	m->stats.request_errors++;
+	s->error = error;
+	s->error_dump = d;
+	s->broken |= broken;
+	s->todo &= ~again;
+	mirror_dump_end(m, d, false);
+	mirror_want(m, again, MIRROR_CAUSE_INTERRUPTED);
+	begin_step(m);
+}
+
+static int on_request(sd_event_source *source, int fd, uint32_t events, void *userdata);
+
+static int watch_request(struct mirror *m)
+{
+	struct mirror_sync *s = m->sync;
+
+	return sd_event_add_io(s->event, &s->request_source, s->request.fd, EPOLLIN, on_request, m);
+}
+
+/* A new request socket, on which no dump runs. */
+static int reopen_request(struct mirror *m)
+{
+	struct mirror_sync *s = m->sync;
+	uint32_t seq = s->request.seq;
+	struct error e = { 0 };
+	int r;
+
+	s->request_source = sd_event_source_disable_unref(s->request_source);
+	netlink_close(&s->request);
+	r = netlink_open(&s->request, NULL, 0, REQUEST_BUFFER, &e);
+	s->request.seq = seq;
+	if (r >= 0 && s->event)
+		r = watch_request(m);
+	if (r >= 0)
+		s->broken = false;
+	return r < 0 ? r : 0;
+}
+
+static int ask(struct mirror *m, enum mirror_dump d)
+{
+	struct mirror_sync *s = m->sync;
+	int r = s->broken ? reopen_request(m) : 0;
+
+	if (!r)
+		r = netlink_request_dump(&s->request, dump_request[d].type, dump_request[d].family,
+			dump_request[d].header);
+	s->seq = s->request.seq;
+	return r;
 }
 
 static void begin_step(struct mirror *m)
@@ -118,26 +204,16 @@ static void begin_step(struct mirror *m)
 	d = (enum mirror_dump)__builtin_ctz(s->todo);
 	s->interrupted = false;
 	mirror_dump_begin(m, d);
-	r = netlink_request_dump(&s->request, dump_request[d].type, dump_request[d].family,
-		dump_request[d].header);
-	s->seq = s->request.seq;
-	if (r < 0) {
-		log_warning("cannot ask the kernel for its tables: %s; trying again", strerror(-r));
-		mirror_dump_end(m, d, false);
-		m->stats.request_errors++;
-		mirror_want(m, s->todo, s->cause);
-		s->todo = 0;
-		sync_wanted(m);
-	}
+	r = ask(m, d);
+	if (r < 0)
+		fail_step(m, -r, true);
 }
 
-static void end_step(struct mirror *m, bool complete)
+static void end_step(struct mirror *m)
 {
 	struct mirror_sync *s = m->sync;
 	enum mirror_dump d = m->dump;
 
-	if (d == DUMP_NONE)
-		return;
 	if (s->interrupted && s->repetitions < INTERRUPTED_MAX) {
 		s->repetitions++;
 		m->stats.resyncs[MIRROR_CAUSE_INTERRUPTED]++;
@@ -148,9 +224,19 @@ static void end_step(struct mirror *m, bool complete)
 	/* The tables do not stand still: what the dump does not show may be there all the same. */
 	if (s->interrupted)
 		mirror_want(m, DUMP_BIT(d), MIRROR_CAUSE_INTERRUPTED);
-	mirror_dump_end(m, d, complete && !s->interrupted);
+	mirror_dump_end(m, d, !s->interrupted);
 	s->todo &= ~DUMP_BIT(d);
 	begin_step(m);
+}
+
+/* The kernel says how the dump went; @error negative or 0. */
+static void dump_result(struct mirror *m, int error)
+{
+	/* A family that the kernel was built without has no tables: that is the whole answer. */
+	if (error >= 0 || error == -EOPNOTSUPP || error == -EAFNOSUPPORT || error == -ENOENT)
+		end_step(m);
+	else
+		fail_step(m, -error, error == -EBUSY);
 }
 
 static void request_error(struct mirror *m, const struct nlmsghdr *nlh)
@@ -163,13 +249,17 @@ static void request_error(struct mirror *m, const struct nlmsghdr *nlh)
 		m->stats.request_errors++;  /* a neighbour or its device has just gone, mostly */
 		return;
 	}
-	/* A family that the kernel was built without has no tables: that is the whole answer. */
-	if (err->error != -EOPNOTSUPP && err->error != -EAFNOSUPPORT && err->error != -ENOENT) {
-		log_warning("the kernel refuses to show its tables (request %u): %s",
-			dump_request[m->dump].type, strerror(-err->error));
-		m->stats.request_errors++;
-	}
-	end_step(m, true);
+	dump_result(m, err->error);
+}
+
+/* NLMSG_DONE carries the error with which the dump broke off. */
+static void dump_done(struct mirror *m, const struct nlmsghdr *nlh)
+{
+	int error = 0;
+
+	if (nlh->nlmsg_len >= MNL_NLMSG_HDRLEN + sizeof(error))
+		memcpy(&error, mnl_nlmsg_get_payload(nlh), sizeof(error));
+	dump_result(m, error);
 }
 
 static void dump_piece(struct mirror *m, const struct nlmsghdr *nlh)
@@ -184,7 +274,7 @@ static void dump_piece(struct mirror *m, const struct nlmsghdr *nlh)
 		return;
 	s->interrupted |= !!(nlh->nlmsg_flags & NLM_F_DUMP_INTR);
 	if (nlh->nlmsg_type == NLMSG_DONE)
-		end_step(m, true);
+		dump_done(m, nlh);
 	else if (nlh->nlmsg_type >= NLMSG_MIN_TYPE)
 		mirror_handle_message(m, nlh);
 }
@@ -201,8 +291,8 @@ static void read_request(struct mirror *m)
 		if (!bytes)
 			return;
 		if (bytes < 0) {
-			m->sync->interrupted = true;
-			end_step(m, false);
+			if (m->dump != DUMP_NONE)
+				fail_step(m, (int)-bytes, true);
 			return;
 		}
 		for (; mnl_nlmsg_ok(nlh, left); nlh = mnl_nlmsg_next(nlh, &left))
@@ -219,11 +309,17 @@ static void read_notifications(struct mirror *m)
 		const struct nlmsghdr *nlh = (void *)n->buffer;
 		int left = (int)bytes;
 
+		if (!bytes && m->sync->overrun) {
+			m->sync->overrun = false;
+			mirror_want(m, DUMP_ALL, MIRROR_CAUSE_OVERRUN);
+		}
 		if (!bytes)
 			return;
+		/* From an overrun on the kernel drops every notification, without a word, until the queue is empty (af_netlink.c:
+		 * NETLINK_S_CONGESTED): only then is a re-read worth anything. */
 		if (bytes < 0) {
 			m->stats.overruns++;
-			mirror_want(m, DUMP_ALL, MIRROR_CAUSE_OVERRUN);
+			m->sync->overrun = true;
 			continue;
 		}
 		for (; mnl_nlmsg_ok(nlh, left); nlh = mnl_nlmsg_next(nlh, &left))
@@ -283,13 +379,17 @@ static bool has_work(const struct mirror *m)
 static void arm_timer(struct mirror *m)
 {
 	struct mirror_sync *s = m->sync;
-	uint64_t now = clock_now_ns(), at = now + SETTLE_NS;
+	uint64_t at = clock_now_ns() + SETTLE_NS, interval = INTERVAL_NS, due = 0;
 	int armed = SD_EVENT_OFF;
 
-	if (at < s->ended_ns + INTERVAL_NS)
-		at = s->ended_ns + INTERVAL_NS;
+	if (m->want_cause == MIRROR_CAUSE_INTERRUPTED && s->backoff > 1)
+		interval <<= s->backoff - 1 < BACKOFF_MAX ? s->backoff - 1 : BACKOFF_MAX;
+	if (at < s->ended_ns + interval)
+		at = s->ended_ns + interval;
 	sd_event_source_get_enabled(s->timer, &armed);
-	if (armed != SD_EVENT_OFF)
+	sd_event_source_get_time(s->timer, &due);
+	/* What is wanted meanwhile may be more urgent. */
+	if (armed != SD_EVENT_OFF && due <= at / 1000)
 		return;
 	sd_event_source_set_time(s->timer, at / 1000);
 	sd_event_source_set_enabled(s->timer, SD_EVENT_ONESHOT);
@@ -329,23 +429,21 @@ static int sync_open(struct mirror *m, struct error *e)
 	r = netlink_open(&s->notify, groups, ARRAY_LENGTH(groups),
 		m->receive_buffer ? m->receive_buffer : RECEIVE_BUFFER, e);
 	if (r >= 0)
-		r = netlink_open(&s->request, NULL, 0, 1 << 20, e);
+		r = netlink_open(&s->request, NULL, 0, REQUEST_BUFFER, e);
 	return r;
 }
 
-/* Read everything before the first packet is forwarded. */
-static int read_all(struct mirror *m, struct error *e)
+/* Run the re-read that is wanted to its end. */
+static int read_wanted(struct mirror *m, struct error *e)
 {
 	struct mirror_sync *s = m->sync;
-	struct pollfd fds[2] = { { .fd = s->notify.fd, .events = POLLIN },
-		{ .fd = s->request.fd, .events = POLLIN } };
 	int r;
 
-	m->want = DUMP_ALL;
-	m->want_cause = MIRROR_CAUSE_START;
 	resync_begin(m);
 	while (s->running) {
 		bool more = do_work(m);
+		struct pollfd fds[2] = { { .fd = s->notify.fd, .events = POLLIN },
+			{ .fd = s->request.fd, .events = POLLIN } };
 
 		r = s->running ? poll(fds, 2, more ? 0 : SILENCE_MS) : 1;
 		if (r < 0 && errno != EINTR)
@@ -361,6 +459,27 @@ static int read_all(struct mirror *m, struct error *e)
 	return 0;
 }
 
+/* Read everything before the first packet is forwarded. What failed or was left out is read again before that;
+ * what never stands still, afterwards. */
+static int read_all(struct mirror *m, struct error *e)
+{
+	struct mirror_sync *s = m->sync;
+	int r;
+
+	m->want = DUMP_ALL;
+	m->want_cause = MIRROR_CAUSE_START;
+	r = read_wanted(m, e);
+	for (unsigned i = 1; r >= 0 && m->want && i < START_TRIES; i++) {
+		poll(NULL, 0, START_PAUSE_MS);
+		r = read_wanted(m, e);
+	}
+	if (r >= 0 && s->error)
+		return error_set(e, s->error, "the kernel does not show its tables (request %u): %s; "
+			"look for a shortage of memory or a security policy that forbids it",
+			dump_request[s->error_dump].type, strerror(s->error));
+	return r;
+}
+
 static int attach(struct mirror *m, sd_event *event, struct error *e)
 {
 	struct mirror_sync *s = m->sync;
@@ -369,7 +488,7 @@ static int attach(struct mirror *m, sd_event *event, struct error *e)
 	s->event = sd_event_ref(event);
 	r = sd_event_add_io(event, &s->notify_source, s->notify.fd, EPOLLIN, on_notify, m);
 	if (r >= 0)
-		r = sd_event_add_io(event, &s->request_source, s->request.fd, EPOLLIN, on_request, m);
+		r = watch_request(m);
 	if (r >= 0)
 		r = sd_event_add_defer(event, &s->work_source, on_work, m);
 	if (r >= 0)

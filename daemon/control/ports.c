@@ -14,7 +14,6 @@
 
 #define EMPTY_PATIENCE_MS 200
 #define DRAIN_PATIENCE_MS 500
-#define XDP_HEADROOM 256u           /* before a received packet in its frame */
 #define LINK_OVERHEAD 26u           /* Ethernet header, two VLAN tags, FCS: what a zero-copy bind asks for as well */
 
 static int start_workers(struct ports *p, struct error *e)
@@ -130,9 +129,9 @@ void ports_close_all(struct ports *p)
 
 /* ---- switches ---- */
 
-int ports_apply_enable(struct ports_entry *entry)
+int ports_apply_enable(const struct ports *p, struct ports_entry *entry)
 {
-	return steer_enable(entry->steer, entry->wanted && entry->fits);
+	return steer_enable(entry->steer, entry->wanted && entry->fits && !p->deliver_gone);
 }
 
 int ports_enable(struct ports *p, uint16_t number, bool on)
@@ -142,7 +141,7 @@ int ports_enable(struct ports *p, uint16_t number, bool on)
 	if (!entry)
 		return -ENOENT;
 	entry->wanted = on;
-	return ports_apply_enable(entry);
+	return ports_apply_enable(p, entry);
 }
 
 int ports_set_heartbeat_timeout(struct ports *p, uint32_t ms)
@@ -179,7 +178,7 @@ int ports_local_address(struct ports *p, int family, const void *addr, bool pres
 
 bool ports_mtu_fits(const struct ports *p, const char *name, uint32_t mtu, struct error *e)
 {
-	uint32_t most = p->options.frame_size - XDP_HEADROOM - LINK_OVERHEAD;
+	uint32_t most = p->options.frame_size - PORTS_XDP_HEADROOM - LINK_OVERHEAD;
 
 	if (mtu <= most)
 		return true;
@@ -216,7 +215,7 @@ int ports_link(struct ports *p, uint16_t number, const uint8_t mac[6], uint32_t 
 	for (unsigned i = 0; i < entry->port->txq_count; i++)
 		__atomic_store_n(&entry->port->txqs[i].carrier, carrier, __ATOMIC_RELAXED);
 	r = steer_set_link(entry->steer, mac, pass_flags);
-	return r < 0 ? r : ports_apply_enable(entry);
+	return r < 0 ? r : ports_apply_enable(p, entry);
 }
 
 int ports_vlan(struct ports *p, uint16_t number, uint16_t protocol, uint16_t vid, const uint8_t mac[6],
@@ -244,6 +243,24 @@ static void note_late(struct ports *p, struct ports_entry *entry)
 	}
 }
 
+/* Without the delivery device nothing can be given to the kernel packet by packet: then it gets everything. */
+static void watch_deliver(struct ports *p)
+{
+	bool gone = deliver_revive(p->deliver) == -ENODEV;
+
+	if (gone == p->deliver_gone)
+		return;
+	p->deliver_gone = gone;
+	log_error("the delivery device %s has been deleted: all packets are left to the kernel; restart routerd",
+		deliver_device(p->deliver));
+	for (unsigned i = 0; i < PORT_MAX; i++) {
+		struct ports_entry *entry = ports_entry(p, (uint16_t)i);
+
+		if (entry)
+			ports_apply_enable(p, entry);
+	}
+}
+
 void ports_tick(struct ports *p, uint64_t now_ns)
 {
 	uint64_t interval = p->tick_ns ? now_ns - p->tick_ns : NS_PER_S;
@@ -259,6 +276,7 @@ void ports_tick(struct ports *p, uint64_t now_ns)
 		note_late(p, entry);
 		entry->gone = !netdev_exists(entry->device.ifindex);
 	}
+	watch_deliver(p);
 	if (p->memory->quarantines)
 		packet_memory_release(p->memory, 0, 0);
 }

@@ -11,6 +11,8 @@
 #include "port/steer.h"
 #include "port/umem.h"
 
+#define PORTS_XDP_HEADROOM 256u  /* before a received packet in its frame */
+
 struct ports_entry {
 	struct port *port;
 	struct steer *steer;
@@ -38,6 +40,7 @@ struct ports {
 	struct ports_entry *entries[PORT_MAX];
 	struct ledger_late *late;         /* [PORT_MAX * PORT_QUEUES_MAX], scratch of ports_tick() */
 	uint64_t tick_ns;
+	bool deliver_gone;                /* somebody has deleted the delivery device */
 	bool stopped;                     /* the workers are gone */
 };
 
@@ -47,8 +50,8 @@ static inline struct ports_entry *ports_entry(const struct ports *p, uint16_t nu
 	return number < PORT_MAX && p->entries[number] && !p->entries[number]->lost ? p->entries[number] : NULL;
 }
 
-/* Tell the program what follows from wanted and fits. */
-int ports_apply_enable(struct ports_entry *entry);
+/* Tell the program what follows from wanted, fits and the delivery device. */
+int ports_apply_enable(const struct ports *p, struct ports_entry *entry);
 
 /* Does an MTU fit? Says what to do about it where it does not. */
 bool ports_mtu_fits(const struct ports *p, const char *name, uint32_t mtu, struct error *e);

@@ -113,11 +113,11 @@ static int publish(struct ports *p)
 	return r < 0 ? r : workers_synchronize(p->workers);
 }
 
-/* Receive queues share one half of their worker's frames, transmit queues the other half of all: neither can starve the
- * other, and a transmit queue that has stopped cannot take all (afxdp-drivers 2.3). */
+/* Receive queues share one half of their worker's frames, the ports' transmit queues the other half: neither can starve
+ * the other, and a port that has stopped sending cannot take all frames of any worker (afxdp-drivers 2.3). */
 static void share_frames(struct ports *p, uint32_t *ret_smallest)
 {
-	uint32_t home = packet_memory_home(p->memory), rx[WORKERS_MAX] = { 0 }, tx = 0;
+	uint32_t home = packet_memory_home(p->memory), rx[WORKERS_MAX] = { 0 }, ports = 0;
 
 	*ret_smallest = UINT32_MAX;
 	for (unsigned i = 0; i < PORT_MAX; i++) {
@@ -127,12 +127,11 @@ static void share_frames(struct ports *p, uint32_t *ret_smallest)
 			continue;
 		for (unsigned q = 0; q < entry->port->rxq_count; q++)
 			rx[entry->port->rxqs[q].worker]++;
-		for (unsigned q = 0; q < entry->port->txq_count; q++)
-			tx += entry->plan.tx_users[q] > 0;
+		ports++;
 	}
 	for (unsigned i = 0; i < PORT_MAX; i++) {
 		const struct ports_entry *entry = ports_entry(p, (uint16_t)i);
-		uint32_t flight = tx ? p->memory->table.count / 2 / tx : 0;
+		uint32_t flight = ports ? home / 2 / ports : 0;
 
 		if (!entry || !entry->port)
 			continue;
@@ -358,7 +357,7 @@ static int prepare(struct ports *p, struct ports_entry *entry, struct error *e)
 	if (!ports_mtu_fits(p, entry->device.name, entry->device.mtu, e))
 		return -EMSGSIZE;
 	entry->fits = true;
-	r = steer_new(p->shared, &entry->steer, e);
+	r = steer_new(p->shared, frame_size(&p->memory->table) - PORTS_XDP_HEADROOM, &entry->steer, e);
 	if (r < 0)
 		return r;
 	return steer_set_link(entry->steer, entry->device.mac, 0);

@@ -95,7 +95,9 @@ static struct router_port *port_of_link(struct router *r, const struct mirror_li
 
 static void push_link(struct router *r, struct router_port *p, uint16_t number, const struct mirror_link *l)
 {
-	uint32_t flags = pass_flags(r, l->iface);
+	/* What a bridge or bond takes from its member is not the member's to route. */
+	bool member = l->master && !l->vrf;
+	uint32_t flags = member ? STEER_PASS_IPV4 | STEER_PASS_IPV6 : pass_flags(r, l->iface);
 	bool carrier = l->carrier && l->flags & IFF_UP;
 	int rc;
 

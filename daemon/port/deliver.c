@@ -94,6 +94,25 @@ static int bring_up(struct deliver *d, struct error *e)
 	return code ? error_set(e, code, "cannot set up the delivery device %s: %s", d->device, strerror(code)) : 0;
 }
 
+int deliver_revive(struct deliver *d)
+{
+	struct ifreq r;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), code = 0;
+
+	if (fd < 0)
+		return -errno;
+	memset(&r, 0, sizeof(r));
+	r.ifr_ifindex = (int)d->ifindex;  /* it may have been renamed */
+	if (ioctl(fd, SIOCGIFNAME, &r) < 0 || ioctl(fd, SIOCGIFFLAGS, &r) < 0) {
+		code = errno;
+	} else if (!(r.ifr_flags & IFF_UP)) {
+		r.ifr_flags |= IFF_UP;
+		code = ioctl(fd, SIOCSIFFLAGS, &r) < 0 ? errno : 0;
+	}
+	close(fd);
+	return -code;
+}
+
 static int attach_program(struct deliver *d, struct error *e)
 {
 	struct bpf_tc_hook hook = {

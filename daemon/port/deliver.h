@@ -22,6 +22,8 @@ struct deliver;
 int deliver_new(const char *pattern, struct deliver **ret, struct error *e);
 void deliver_free(struct deliver *d);  /* NULL is fine */
 
+/* Set the device up again if somebody has set it down. 0; -ENODEV: it has been deleted. */
+int deliver_revive(struct deliver *d);
 const char *deliver_device(const struct deliver *d);  /* its name */
 uint32_t deliver_ifindex(const struct deliver *d);
 

@@ -181,7 +181,7 @@ static int load(struct steer *s)
 	return r == 0 ? write_config(s) : r;
 }
 
-int steer_new(struct steer_shared *shared, struct steer **ret, struct error *e)
+int steer_new(struct steer_shared *shared, uint32_t max_length, struct steer **ret, struct error *e)
 {
 	struct steer *s = calloc(1, sizeof(*s));
 	int r;
@@ -190,13 +190,14 @@ int steer_new(struct steer_shared *shared, struct steer **ret, struct error *e)
 		return error_set(e, ENOMEM, "out of memory");
 	s->shared = shared;
 	s->link_fd = -1;
+	s->config.max_length = max_length;
 	memset(s->config.queue_worker, STEER_NO_WORKER, sizeof(s->config.queue_worker));
 	r = load(s);
 	if (r < 0) {
 		steer_free(s);
 		return error_set(e, -r, "cannot load the steer program: %s%s", strerror(-r),
 			r == -EPERM ? "; needs CAP_BPF and CAP_NET_ADMIN (run as root)" :
-			"; log = debug shows the verifier's words");
+			"; [router] log_level = debug shows the verifier's words");
 	}
 	*ret = s;
 	return 0;

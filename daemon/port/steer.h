@@ -35,8 +35,8 @@ int steer_local_address(struct steer_shared *s, int family, const void *addr, bo
 
 struct steer;
 
-/* Load the object; it is not attached and passes everything. */
-int steer_new(struct steer_shared *shared, struct steer **ret, struct error *e);
+/* Load the object; it is not attached and passes everything. Frames of more than @max_length bytes are never taken. */
+int steer_new(struct steer_shared *shared, uint32_t max_length, struct steer **ret, struct error *e);
 /* Detach if attached, and unload. NULL is fine. */
 void steer_free(struct steer *s);
 

@@ -67,7 +67,7 @@ static bool do_round(struct worker *w, const struct worker_queues *qs)
 
 	for (unsigned i = 0; i < qs->rx_count; i++)
 		received += receive(w, qs->rxqs[i]);
-	kick = !received && kick_is_due(w);
+	kick = kick_is_due(w);
 	for (unsigned i = 0; i < qs->tx_count; i++)
 		reaped += reap(w, qs->txqs[i], kick);
 	frame_collect(w->cache);

@@ -97,7 +97,7 @@ static void open_sockets(struct port *p)
 
 static void attach_steer(struct port *p, uint32_t mode)
 {
-	struct steer_port port = { .flags = STEER_ENABLED };
+	struct steer_port port = { .flags = STEER_ENABLED, .max_length = 1514 };
 	struct steer_config config = { .stale_ns = 1ull << 62 };
 	struct steer_heartbeat beat = { .nanoseconds = now_ns() };
 	LIBBPF_OPTS(bpf_link_create_opts, opts, .flags = mode);

@@ -17,6 +17,7 @@
 #define AF_XDP 44
 #endif
 
+#define MAX_LENGTH 1514u
 #define STALE_NS (10 * NANOSECONDS)
 #define VID 100
 #define VID_AD 200
@@ -49,7 +50,7 @@ static const char *const labels[] = {
 
 static void write_port(uint32_t flags, uint32_t link_flags)
 {
-	struct steer_port port = { .flags = flags, .link.flags = link_flags };
+	struct steer_port port = { .flags = flags, .link.flags = link_flags, .max_length = MAX_LENGTH };
 	uint32_t zero = 0;
 
 	memcpy(port.link.mac, port_mac, 6);
@@ -583,6 +584,19 @@ static void less_than_an_ethernet_header_cannot_be_run(void **state)
 	}
 }
 
+/* What a chunk of the packet memory cannot hold stays with the kernel, to the byte. */
+static void too_long(void **state)
+{
+	struct frame f;
+
+	(void)state;
+	ipv4_packet(&f, FROM4, TO4);
+	for (f.length = MAX_LENGTH - 2; f.length <= MAX_LENGTH; f.length++)
+		expect(&f, STEER_REDIRECTED);
+	for (; f.length <= MAX_LENGTH + 2; f.length++)
+		expect(&f, STEER_TOO_LONG);
+}
+
 static void heartbeats(void **state)
 {
 	(void)state;
@@ -747,7 +761,7 @@ static enum steer_reason model_ipv6(const uint8_t *ip, uint32_t length)
 	return STEER_REDIRECTED;
 }
 
-static enum steer_reason model(const struct frame *f)
+static enum steer_reason model_headers(const struct frame *f)
 {
 	uint16_t protocol = get16(f->bytes + 12), id = 0;
 	const uint8_t *mac = port_mac;
@@ -777,6 +791,13 @@ static enum steer_reason model(const struct frame *f)
 	return model_ipv6(f->bytes + l3, f->length - l3);
 }
 
+static enum steer_reason model(const struct frame *f)
+{
+	enum steer_reason reason = model_headers(f);
+
+	return reason == STEER_REDIRECTED && f->length > MAX_LENGTH ? STEER_TOO_LONG : reason;
+}
+
 static void random_template(struct frame *f)
 {
 	static const char *const v4[] = { HERE4, FROM4, TO4, "0.0.0.0", "127.0.0.1", "224.0.0.5",
@@ -804,7 +825,7 @@ static void random_template(struct frame *f)
 }
 
 /*
- * Most frames are a template with up to three bytes changed; one in eight is noise; one in four is cut short.
+ * Most frames are a template with up to three bytes changed; one in eight is noise; one in four is cut short, some are stretched to about the longest.
  */
 static void random_frame(struct frame *f)
 {
@@ -818,6 +839,8 @@ static void random_frame(struct frame *f)
 	}
 	if (random() % 4 == 0)
 		f->length = ETH_HEADER + random() % (f->length - ETH_HEADER);
+	else if (random() % 8 == 0)
+		f->length = MAX_LENGTH - 2 + random() % 5;
 }
 
 /* Reasons that depend on the maps alone, so that no frame of the random test ends there. */
@@ -901,6 +924,7 @@ int main(void)
 		TEST(addresses_come_and_go),
 		TEST(frames_of_every_length),
 		TEST(less_than_an_ethernet_header_cannot_be_run),
+		TEST(too_long),
 		TEST(heartbeats),
 		TEST(worker_that_stops_goes_stale_by_itself),
 		TEST(limits_of_the_limit),

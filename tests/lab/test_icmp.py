@@ -118,7 +118,6 @@ def test_route_mtu_metric(lab, family, lock):
 
 
 @FAMILIES
-@pytest.mark.sanitizer
 def test_mtu_change_at_run_time(lab, family):
     kw = {'frag': DF} if family == 4 else {}
     p = udp_packet(lab.h1.ip(family), lab.h2.ip(family), size=1450, **kw)

@@ -339,6 +339,29 @@ class TestForwardingSwitch:
         with lab.expect(forwarded=1):
             lab.h1.send(f)
 
+    def test_member_of_a_bridge(self, make_lab):
+        """What a bridge takes from its member is the bridge's; when the port is free again, routerd takes over."""
+        lab = make_lab()
+        lab.router.run('ip', 'link', 'add', 'br9', 'type', 'bridge')
+        lab.router.run('ip', 'link', 'set', 'lan', 'master', 'br9')
+        time.sleep(0.3)
+        f = lab.h1.frame(udp_packet(lab.h1.ip4, lab.h2.ip4))
+        nothing_arrives(lab, f, kernel={('lan', 'forwarding_off'): 1})
+        lab.router.run('ip', 'link', 'set', 'lan', 'nomaster')
+        lab.router.run('ip', 'link', 'del', 'br9')
+        time.sleep(0.3)
+        with lab.expect(forwarded=1):
+            lab.h1.send(f)
+
+    def test_delivery_device_set_down(self, make_lab):
+        """Without its TAP routerd could give nothing to the kernel: it is set up again within a second or two."""
+        lab = make_lab()
+        lab.router.run('ip', 'link', 'set', 'routerd0', 'down')
+        time.sleep(2.5)
+        assert ',UP' in lab.router.run('ip', '-o', 'link', 'show', 'routerd0')
+        f = lab.h1.frame(udp_packet(lab.h1.ip4, '203.0.113.9'))
+        nothing_arrives(lab, f, kernel={('lan', 'no_route'): 1})
+
     def test_ipv6_forwarding_off_on_the_port(self, make_lab):
         """IPv6's switch of a device only changes its host behaviour: the kernel goes on forwarding (it looks at
         `all`). Whoever does it here, the packet arrives."""

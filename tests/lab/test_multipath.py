@@ -85,7 +85,6 @@ def test_share_by_weight(make_ecmp, family, weights):
         assert abs(ratio - 1) < tolerance, f'share {share(arrived):.3f}, expected {want:.3f}'
 
 
-@pytest.mark.sanitizer
 def test_three_paths(make_ecmp):
     lab = make_ecmp(ports=('lan', 'wan', 'wan2', 'wan3'))
     add_route(lab, 4, (1, 2, 3))
@@ -213,7 +212,6 @@ def test_heals_under_live_traffic(make_ecmp):
 
 
 @FAMILIES
-@pytest.mark.sanitizer
 def test_nexthop_group_with_weights(make_ecmp, family):
     lab = make_ecmp()
     lab.ip(f'nexthop add id 1 via {lab.h2.ip(family)} dev wan', f'nexthop add id 2 via {lab.h3.ip(family)} dev wan2',

@@ -52,7 +52,6 @@ class TestSelection:
             goes_to(lab, dst[not v4], host, others=[h for h in (lab.h2, lab.h3) if h is not host])
 
     @FAMILIES
-    @pytest.mark.sanitizer
     def test_lower_metric_wins_and_is_replaced_live(self, three, family):
         lab = three
         lab.ip(f'route add {net(family)} via {lab.h2.ip(family)} metric 100')
@@ -127,7 +126,6 @@ class TestNextHops:
         goes_to(lab, addr(6), lab.h3, others=[lab.h2])
 
     @FAMILIES
-    @pytest.mark.sanitizer
     def test_nexthop_object(self, three, family):
         lab = three
         lab.ip(f'nexthop add id 5 via {lab.h2.ip(family)} dev wan', f'route add {net(family)} nhid 5')
@@ -409,7 +407,6 @@ class TestLinks:
 
 @pytest.mark.routerd
 class TestShown:
-    @pytest.mark.sanitizer
     def test_route_table_of_routerctl(self, three):
         lab = three
         lab.ip('route add 10.90.0.0/16 via 10.0.2.2 metric 7', 'route add blackhole 10.91.0.0/16',

@@ -5,11 +5,11 @@
  *   VERB link IFINDEX name N [up] [nocarrier] [mtu N] [mac N] [vlan ID parent N [proto X]] [netnsid N] [vrf] [family N]
  *   VERB addr IFINDEX ADDR/LEN
  *   VERB route PREFIX [type T] [table N] [via A] [dev N] [metric N] [proto N] [tos N] [nhid N] [mtu N] [src A] [from P]
- *        [pref N] [dead] [linkdown] [encap] [cloned] [nexthop [via A] [dev N] [weight N] [dead] [encap]]...
+ *        [pref N] [advmss N] [realm N] [dead] [linkdown] [encap] [cloned] [nexthop [via A] [dev N] [weight N] [dead] [encap]]...
  *   VERB nexthop ID [via A] [dev N] [blackhole] [fdb] [encap] [group ID:WEIGHT]... [resilient]
  *   VERB neigh IFINDEX ADDR [mac N] [state N] [proxy]
  *   VERB rule 4|6 pref N [not] [from P] [to P] [iif N] [oif N] [mark N] [lookup N] [action N] [suppress N] [l3mdev]
- *        [tos N] [ipproto N] [dport N] [uid] [unknown] [detached]
+ *        [tos N] [ipproto N] [dport N] [dmask N] [dscp N] [uid] [unknown] [detached]
  *   VERB netconf 4|6 dev N [rp N] [ignore N] [forwarding N]      dev -1 = all
  *
  * VERB: add, append, replace (the flags of a notification), dump (a piece of a dump), del.
@@ -273,14 +273,16 @@ static void build_route(struct nlmsghdr *nlh, struct words *w)
 	put_number(nlh, RTA_PRIORITY, w, 3, "metric");
 	put_number(nlh, RTA_OIF, w, 3, "dev");
 	put_number(nlh, RTA_NH_ID, w, 3, "nhid");
+	put_number(nlh, RTA_FLOW, w, 3, "realm");
 	put_gateway(nlh, family, words_value(w, 3, "via"));
 	put_address(nlh, RTA_PREFSRC, words_value(w, 3, "src"));
 	if (words_has(w, 3, "pref"))
 		mnl_attr_put_u8(nlh, RTA_PREF, (uint8_t)words_number(w, 3, "pref", 0));
-	if (words_has(w, 3, "mtu")) {
+	if (words_has(w, 3, "mtu") || words_has(w, 3, "advmss")) {
 		struct nlattr *nest = mnl_attr_nest_start(nlh, RTA_METRICS);
 
 		put_number(nlh, RTAX_MTU, w, 3, "mtu");
+		put_number(nlh, RTAX_ADVMSS, w, 3, "advmss");
 		mnl_attr_nest_end(nlh, nest);
 	}
 	if (words_has(w, 3, "encap"))
@@ -355,7 +357,8 @@ struct rule_header {
 };
 
 enum { RULE_DST = 1, RULE_SRC, RULE_IIF, RULE_PRIORITY = 6, RULE_MARK = 10, RULE_SUPPRESS = 14, RULE_TABLE, RULE_MASK,
-	RULE_OIF, RULE_L3MDEV = 19, RULE_UID, RULE_IP_PROTO = 22, RULE_DPORT = 24, RULE_UNKNOWN = 40 };
+	RULE_OIF, RULE_L3MDEV = 19, RULE_UID, RULE_IP_PROTO = 22, RULE_DPORT = 24, RULE_DSCP, RULE_PORT_MASK = 29,
+	RULE_UNKNOWN = 40 };
 
 static void build_rule_selectors(struct nlmsghdr *nlh, struct words *w, struct rule_header *h)
 {
@@ -385,6 +388,10 @@ static void build_rule_selectors(struct nlmsghdr *nlh, struct words *w, struct r
 		ports[0] = ports[1] = (uint16_t)words_number(w, 3, "dport", 0);
 		mnl_attr_put(nlh, RULE_DPORT, sizeof(ports), ports);
 	}
+	if (words_has(w, 3, "dmask"))
+		mnl_attr_put_u16(nlh, RULE_PORT_MASK, (uint16_t)words_number(w, 3, "dmask", 0));
+	if (words_has(w, 3, "dscp"))
+		mnl_attr_put_u8(nlh, RULE_DSCP, (uint8_t)words_number(w, 3, "dscp", 0));
 	if (words_has(w, 3, "uid"))
 		mnl_attr_put(nlh, RULE_UID, 8, "\0\0\0\0\7\0\0\0");
 	if (words_has(w, 3, "unknown"))

@@ -162,6 +162,21 @@ static void test_mtu_metric(void **state)
 	assert_to(w, "2001:db8::1", "2>fe80::1 mtu=1300");
 }
 
+/* Routes that differ in what does not matter here are two all the same: one goes, the other stays. */
+static void test_aliases(void **state)
+{
+	struct world *w = *state;
+
+	tell_all(w, "add route 10.0.0.0/8 via 192.0.2.1 dev 2 advmss 1400;append route 10.0.0.0/8 via 192.0.2.1 dev 2 advmss 1300;"
+		"del route 10.0.0.0/8 via 192.0.2.1 dev 2 advmss 1400");
+	assert_to(w, "10.0.0.1", "2>192.0.2.1");
+	tell_all(w, "add route 10.0.0.0/8 via 192.0.2.1 dev 2 realm 7;del route 10.0.0.0/8 via 192.0.2.1 dev 2 advmss 1300");
+	assert_to(w, "10.0.0.1", "2>192.0.2.1");
+	tell_all(w, "del route 10.0.0.0/8 via 192.0.2.1 dev 2 realm 7");
+	assert_to(w, "10.0.0.1", "-");
+	assert_int_equal(w->m->want, 0);
+}
+
 static void test_siblings(void **state)
 {
 	struct world *w = *state;
@@ -714,7 +729,7 @@ static void test_refresh_bounded(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { T(test_single_path), T(test_types), T(test_metric), T(test_position),
-		T(test_more_than_destination), T(test_multipath), T(test_via_other_family), T(test_mtu_metric), T(test_siblings),
+		T(test_more_than_destination), T(test_multipath), T(test_via_other_family), T(test_mtu_metric), T(test_aliases), T(test_siblings),
 		T(test_no_siblings), T(test_local_table4), T(test_local_table6), T(test_local_hook), T(test_default_table),
 		T(test_default_table_large), T(test_link_down_single), T(test_link_down_multipath), T(test_carrier),
 		T(test_dead_flag), T(test_link_leaves), T(test_rename_and_attributes), T(test_port_set), T(test_vlan),

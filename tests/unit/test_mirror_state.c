@@ -86,6 +86,70 @@ static void test_dump_and_notifications(void **state)
 	assert_int_equal(fib_neigh(w->fib, fib_lookup4(w->fib, 0x0b000001)->paths[0].neighbour)->mac_state >> 40 & 0xff, 9);
 }
 
+/* A deletion makes the kernel leave out as many of the rest, so such a dump is no reason to remove anything. */
+static void test_dump_hides_what_follows_a_deletion(void **state)
+{
+	struct world *w = *state;
+
+	tell_all(w, "add route 2001:db8:1::/48 dev 2;add route 2001:db8:2::/48 dev 2;add route 2001:db8:3::/48 dev 2");
+	mirror_dump_begin(w->m, DUMP_ROUTE6);
+	tell_all(w, "dump route 2001:db8:1::/48 dev 2;del route 2001:db8:1::/48 dev 2;dump route 2001:db8:3::/48 dev 2");
+	mirror_dump_end(w->m, DUMP_ROUTE6, true);
+	world_settle(w);
+	assert_to(w, "2001:db8:1::1", "-");
+	assert_to(w, "2001:db8:2::1", "2>link");
+	assert_int_equal(w->m->want, DUMP_BIT(DUMP_ROUTE6));
+	assert_int_equal(w->m->want_cause, MIRROR_CAUSE_INTERRUPTED);
+	w->m->want = 0;
+	/* Without one, what is not shown goes. */
+	mirror_dump_begin(w->m, DUMP_ROUTE6);
+	tell_all(w, "dump route 2001:db8:3::/48 dev 2");
+	mirror_dump_end(w->m, DUMP_ROUTE6, true);
+	world_settle(w);
+	assert_to(w, "2001:db8:2::1", "-");
+	assert_to(w, "2001:db8:3::1", "2>link");
+	assert_int_equal(w->m->want, 0);
+
+	tell_all(w, "add neigh 2 192.0.2.1 mac 1;add neigh 2 192.0.2.2 mac 2");
+	mirror_dump_begin(w->m, DUMP_NEIGH);
+	tell_all(w, "dump neigh 2 192.0.2.1 mac 1;del neigh 2 192.0.2.1");
+	mirror_dump_end(w->m, DUMP_NEIGH, true);
+	assert_int_equal(w->m->neighs.count, 1);
+	assert_int_equal(w->m->want, DUMP_BIT(DUMP_NEIGH));
+}
+
+static uint32_t settle_after(struct world *w, const char *pieces)
+{
+	w->m->want = 0;
+	mirror_dump_begin(w->m, DUMP_ROUTE4);
+	tell_all(w, pieces);
+	mirror_dump_end(w->m, DUMP_ROUTE4, true);
+	world_settle(w);
+	mirror_settle(w->m, DUMP_BIT(DUMP_ROUTE4));
+	return w->m->want;
+}
+
+/* The kernel may still be removing what it does not tell of: until a re-read is no news. */
+static void test_dump_until_no_news(void **state)
+{
+	struct world *w = *state;
+	unsigned repeats = 0;
+
+	assert_int_equal(settle_after(w, "dump route 10.0.0.0/8 dev 2;dump route 11.0.0.0/8 dev 2"), DUMP_BIT(DUMP_ROUTE4));
+	assert_int_equal(settle_after(w, "dump route 10.0.0.0/8 dev 2"), DUMP_BIT(DUMP_ROUTE4));
+	assert_to(w, "11.0.0.1", "-");
+	assert_int_equal(settle_after(w, "dump route 10.0.0.0/8 dev 2"), 0);
+	/* What is shown as dead is about to go. */
+	tell_all(w, "add route 12.0.0.0/8 via 192.0.2.1 dev 2 dead");
+	assert_int_equal(settle_after(w, "dump route 10.0.0.0/8 dev 2;dump route 12.0.0.0/8 via 192.0.2.1 dev 2 dead"),
+		DUMP_BIT(DUMP_ROUTE4));
+	/* A table that never stands still is not read for ever. */
+	w->m->settle_count = 0;
+	while (settle_after(w, repeats % 2 ? "dump route 10.0.0.0/8 dev 2" : "dump route 11.0.0.0/8 dev 2"))
+		repeats++;
+	assert_int_equal(repeats, MIRROR_SETTLE_MAX);
+}
+
 /* Among routes of one metric the dump's order is the kernel's; a dump that shows what is known changes nothing. */
 static void test_dump_order(void **state)
 {
@@ -182,6 +246,10 @@ static void test_rules(void **state)
 		{ "rule 4 pref 100 ipproto 6 dport 53 lookup 100", false, false, false, false },
 		{ "rule 4 pref 100 dport 54 lookup 100", false, false, false, false },
 		{ "rule 4 pref 100 dport 54 unknown lookup 100", true, true, true, false },
+		{ "rule 4 pref 100 dport 54 dmask 65535 lookup 100", false, false, false, false },
+		{ "rule 4 pref 100 dport 53 dmask 65535 lookup 100", true, true, true, false },
+		{ "rule 4 pref 100 dport 54 dmask 65280 lookup 100", true, true, true, false },
+		{ "rule 4 pref 100 dport 54 dscp 8 lookup 100", true, true, true, false },
 		{ "rule 4 pref 100 action 6 from 11.0.0.0/8", false, true, false, false },
 		{ "rule 4 pref 100 action 3 from 11.0.0.0/8", false, false, false, false },
 		{ "rule 4 pref 40000 lookup 100", false, false, false, false },
@@ -204,6 +272,22 @@ static void test_rules(void **state)
 		tell_all(w, text);
 		assert_null(w->fib->rules);
 	}
+}
+
+/* Two rules that say the same have one record. */
+static void test_rule_twins(void **state)
+{
+	struct world *w = *state;
+
+	tell_all(w, DEFAULTS4 "add rule 4 pref 100 from 10.0.0.0/8 lookup 100;add rule 4 pref 100 from 10.0.0.0/8 lookup 100");
+	assert_int_equal(w->m->want, 0);
+	tell_all(w, "del rule 4 pref 100 from 10.0.0.0/8 lookup 100");
+	assert_int_equal(w->m->want, DUMP_BIT(DUMP_RULE4));
+	mirror_dump_begin(w->m, DUMP_RULE4);
+	tell_all(w, "dump rule 4 pref 0 lookup 255;dump rule 4 pref 100 from 10.0.0.0/8 lookup 100;"
+		"dump rule 4 pref 32766 lookup 254;dump rule 4 pref 32767 lookup 253");
+	mirror_dump_end(w->m, DUMP_RULE4, true);
+	assert_true(ruled(w, "10.0.0.1", "12.0.0.1", 2));
 }
 
 static void test_default_rules_missing(void **state)
@@ -440,6 +524,7 @@ static void test_memory_short(void **state)
 		assert_to(w, "2001:db8::1", "-");
 		assert_to(w, "2001:db8:9::1", "local");
 		assert_int_equal(w->fib->rules->count, 1);
+		assert_false(w->m->keep_groups);
 		mirror_free(w->m);
 		fib_free(w->fib);
 		check_empty(&w->heap);
@@ -542,7 +627,8 @@ static void test_stats(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { T(test_dump_reconciles), T(test_dump_and_notifications), T(test_dump_order),
+	const struct CMUnitTest tests[] = { T(test_dump_reconciles), T(test_dump_and_notifications), T(test_dump_order), T(test_dump_hides_what_follows_a_deletion),
+		T(test_dump_until_no_news), T(test_rule_twins),
 		T(test_dump_of_everything), T(test_dump_local_differences), T(test_rules), T(test_default_rules_missing),
 		T(test_rule_interface), T(test_rule_text), T(test_sysctls), T(test_malformed), T(test_work_is_bounded), cmocka_unit_test(test_memory_short),
 		T(test_route_pages), T(test_lookup), T(test_stats) };
