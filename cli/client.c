@@ -61,27 +61,23 @@ void ctl_disconnect(struct ctl *ctl)
 	line_buffer_fini(&input);
 }
 
-/* Send @line, which is released, and wait for the answer line. NULL when the connection broke. */
-static json_t *exchange(struct ctl *ctl, char *line, int *ret_error)
+/* Send @line and wait for the answer line. NULL when the connection broke. */
+static json_t *exchange(struct ctl *ctl, const char *line, int *ret_error)
 {
-	size_t length = line ? strlen(line) : 0, sent = 0;
+	size_t length = strlen(line), sent = 0;
 	const char *answer;
 	json_t *reply;
 	ssize_t n;
 	int r;
 
-	*ret_error = ENOMEM;
 	while (sent < length) {
 		n = send(ctl->fd, line + sent, length - sent, MSG_NOSIGNAL);
 		if (n < 0 && errno != EINTR) {
 			*ret_error = errno;
-			break;
+			return NULL;
 		}
 		sent += n > 0 ? (size_t)n : 0;
 	}
-	free(line);
-	if (!length || sent < length)
-		return NULL;
 	while (!line_buffer_peek(&input, &answer, &length)) {
 		r = line_buffer_read(&input, ctl->fd);
 		if (r <= 0) {
@@ -95,20 +91,51 @@ static json_t *exchange(struct ctl *ctl, char *line, int *ret_error)
 	return reply;
 }
 
+/* The daemon drops a connection that is quiet for PROTOCOL_TIMEOUT_S, as between two pages while a pager waits for its
+ * reader. */
+static bool was_dropped(int error)
+{
+	return (error == EPIPE || error == ECONNRESET) && !input.used;
+}
+
+/* One request, on the connection there is or on a new one. A page needs nothing of the connection that the one before
+ * came by. NULL and *@ret_code: it failed, and that was said. */
+static json_t *ask(struct ctl *ctl, const char *line, int *ret_code)
+{
+	bool used_before = ctl->fd >= 0;
+	json_t *reply;
+	int error;
+
+	*ret_code = dial(ctl);
+	if (*ret_code)
+		return NULL;
+	reply = exchange(ctl, line, &error);
+	if (!reply && used_before && was_dropped(error)) {
+		ctl_disconnect(ctl);
+		*ret_code = dial(ctl);
+		if (*ret_code)
+			return NULL;
+		reply = exchange(ctl, line, &error);
+	}
+	if (!reply)
+		*ret_code = unreachable(ctl, error);
+	return reply;
+}
+
 /* Takes over @arguments. *@ret_next: text to be released with free(), or NULL. */
 static int call(struct ctl *ctl, const char *command, json_t *arguments, json_t **ret_result, char **ret_next)
 {
-	int code = dial(ctl), error;
+	char *line = protocol_format_request(command, arguments);
 	json_t *reply, *next;
+	int code;
 
-	if (code) {
-		json_decref(arguments);
-		return code;
-	}
-	reply = exchange(ctl, protocol_format_request(command, arguments), &error);
 	json_decref(arguments);
+	if (!line)
+		return unreachable(ctl, ENOMEM);
+	reply = ask(ctl, line, &code);
+	free(line);
 	if (!reply)
-		return unreachable(ctl, error);
+		return code;
 	if (!get_bool(reply, "ok")) {
 		fprintf(stderr, "routerctl: %s\n", get_text(reply, "error"));
 		json_decref(reply);
@@ -166,7 +193,8 @@ int ctl_list(struct ctl *ctl, const char *command, json_t *arguments, void (*row
 	} while (next && !ferror(stdout));
 	free(next);
 	json_decref(base);
-	if (!code && ctl->json)
+	/* Whole JSON on standard output also when a later page failed; the exit code tells. */
+	if (ctl->json && (!code || !first))
 		fputs(first ? "[]\n" : "\n]\n", stdout);
 	return code;
 }

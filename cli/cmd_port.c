@@ -1,16 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "api/text.h"
 #include "ctl.h"
 
 static void print_attempts(json_t *port)
 {
+	char joined[4096] = "", folded[4096], *rest = folded, *line;
+	size_t used = 0, i;
 	json_t *text;
-	size_t i;
 
 	json_array_foreach(json_object_get(port, "attempts"), i, text)
-		printf("%s: %s\n", get_text(port, "name"), json_string_value(text));
+		if (used < sizeof(joined))
+			used += (size_t)snprintf(joined + used, sizeof(joined) - used, "%s%s", used ? "\n" : "",
+				json_string_value(text));
+	text_fold_attempts(joined, '\n', "\n", folded, sizeof(folded));
+	while ((line = strsep(&rest, "\n")))
+		if (*line)
+			printf("%s: %s\n", get_text(port, "name"), line);
 }
 
 static void print_table(json_t *list)

@@ -3,13 +3,15 @@
  * routerd: arguments, the event loop, and start and end of the router. See HACKING.md for the map of the
  * house.
  *
- * Exit codes: 0 stopped as asked, 1 could not start or go on, 2 wrong arguments.
+ * Exit codes: 0 stopped as asked, 1 could not start or go on (with --check: the
+ * configuration is wrong), 2 wrong arguments, 78 (EX_CONFIG, see systemd/routerd.service) the configuration is wrong.
  */
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sysexits.h>
 #include <systemd/sd-daemon.h>
 #include <systemd/sd-event.h>
 
@@ -38,7 +40,9 @@ static void print_help(void)
 	       "      --example      print a configuration file with every key and its default\n"
 	       "  -h, --help         this text\n"
 	       "  -V, --version      version\n\n"
-	       "SIGTERM and SIGINT stop it and leave nothing behind. See also routerctl.\n",
+	       "SIGTERM and SIGINT stop it and leave nothing behind. See also routerctl.\n\n"
+	       "Exit codes: 0 stopped as asked, 1 could not start or go on, 2 wrong arguments,\n"
+	       "78 the configuration is wrong; with --check: 0 it is valid, 1 it is wrong.\n",
 		CONFIG_DEFAULT_PATH);
 }
 
@@ -188,7 +192,7 @@ static int run(const char *path)
 	int rc;
 
 	if (!config)
-		return 1;
+		return EX_CONFIG;
 	rc = sd_event_new(&event);
 	if (rc >= 0)
 		rc = watch_signals(event);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/text.h"
+
 static int refuse(char *why, size_t size, const char *text, const char *detail)
 {
 	snprintf(why, size, "%s%s%.100s", text, detail ? ": " : "", detail ? detail : "");
@@ -74,8 +76,6 @@ char *protocol_format_result(json_t *result, const char *next)
 
 char *protocol_format_error(const char *text)
 {
-	json_t *object = json_pack("{s:b, s:s}", "ok", 0, "error", text);
-
-	/* The text may hold bytes of the request that are not UTF-8, which JSON cannot carry. */
-	return to_line(object ? object : json_pack("{s:b, s:s}", "ok", 0, "error", "the request is refused"));
+	/* The text may hold parts of the request or a name, and these any bytes. */
+	return to_line(json_pack("{s:b, s:o}", "ok", 0, "error", text_json(text)));
 }

@@ -26,6 +26,7 @@
 #define PROTOCOL_REPLY_MAX (4u << 20)
 #define PROTOCOL_CLIENTS_MAX 64
 #define PROTOCOL_TIMEOUT_S 5
+#define PROTOCOL_PAGE_BYTES (1u << 20)  /* about where a page ends, however few its elements */
 #define PROTOCOL_PAGE_MAX 256  /* elements in one reply: a page costs the daemon a few milliseconds */
 
 /* Take a request line apart. *@ret_command and *@ret_arguments (an object, NULL when left out) belong to

@@ -51,6 +51,14 @@ static inline uint32_t load_raw32(const void *p)
 	return v;
 }
 
+static inline uint64_t load_raw64(const void *p)
+{
+	uint64_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+
 static inline uint16_t load_raw16(const void *p)
 {
 	uint16_t v;

@@ -82,7 +82,7 @@ static void write_journal(enum log_level level, const struct log_fields *f, cons
 		snprintf(buf, sizeof(buf), __VA_ARGS__); \
 		iov[n++] = (struct iovec){ .iov_base = buf, .iov_len = strlen(buf) }; \
 	} while (0)
-	FIELD(message, "MESSAGE=%s", text);
+	FIELD(message, "MESSAGE=%s%s%s", f && f->port ? f->port : "", f && f->port ? ": " : "", text);
 	FIELD(priority, "PRIORITY=%d", level);
 	if (f && f->port)
 		FIELD(port, "PORT=%s", f->port);

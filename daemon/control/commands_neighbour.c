@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/text.h"
 #include "common/clock.h"
 #include "control/commands.h"
 
@@ -68,9 +69,9 @@ static void add_neighbour(void *ctx, const struct mirror_neigh *n)
 	inet_ntop(n->family == 4 ? AF_INET : AF_INET6, n->addr, address, sizeof(address));
 	if (n->has_mac)
 		format_mac(n->mac, mac);
-	append_new(l->list, json_pack("{s:s, s:I, s:s, s:s?, s:s, s:b, s:o}", "dst", address,
+	append_new(l->list, json_pack("{s:s, s:I, s:o, s:s?, s:s, s:b, s:o}", "dst", address,
 		"family", (json_int_t)n->family,
-		"dev", link ? link->name : "", "lladdr", n->has_mac ? mac : NULL,
+		"dev", text_json(link ? link->name : ""), "lladdr", n->has_mac ? mac : NULL,
 		"state", state_name(n->state),
 		"port", n->slot != FIB_NEIGH_NONE, "used_s", used_seconds(l, n)));
 }

@@ -7,9 +7,20 @@
  *   "bytes", "lost", and by direction: rx "in_fill", "waiting", "refill_short", "invalid", "xsk_statistics": {...};
  *   tx "users", "in_flight", "completed", ...}]
  */
+#include <stdlib.h>
 #include <string.h>
 
+#include "api/text.h"
 #include "control/commands.h"
+
+static void add_line(json_t *list, const char *text, size_t n)
+{
+	char *line = strndup(text, n);
+
+	if (line)
+		append_new(list, text_json(line));
+	free(line);
+}
 
 static json_t *lines_of(const char *text)
 {
@@ -19,7 +30,7 @@ static json_t *lines_of(const char *text)
 		size_t n = strcspn(text, "\n");
 
 		if (n)
-			append_new(list, json_stringn(text, n));
+			add_line(list, text, n);
 		text += n + (text[n] == '\n');
 	}
 	return list;
@@ -50,10 +61,10 @@ static void add_port(struct router *r, uint16_t number, json_t *list)
 	l = mirror_link_by_index(r->mirror, i.ifindex);
 	if (l)
 		format_mac(l->mac, mac);
-	append_new(list, json_pack("{s:s, s:I, s:I, s:s, s:s, s:s, s:s, s:s, s:b, s:o, s:I, s:s, s:I, s:I, s:I, s:I, s:b, s:I, s:I, "
+	append_new(list, json_pack("{s:o, s:I, s:I, s:o, s:s, s:s, s:s, s:s, s:b, s:o, s:I, s:s, s:I, s:I, s:I, s:I, s:b, s:I, s:I, "
 		"s:I, s:I}",
-		"name", i.name, "number", (json_int_t)number, "ifindex", (json_int_t)i.ifindex,
-		"driver", i.driver,
+		"name", text_json(i.name), "number", (json_int_t)number, "ifindex", (json_int_t)i.ifindex,
+		"driver", text_json(i.driver),
 		"state", state_of(&i), "mode", xsk_mode_name(i.mode),
 		"mode_requested", xsk_mode_name(i.mode_requested),
 		"xdp_attach", i.native ? "native" : "generic", "zero_copy", i.zero_copy,
@@ -80,9 +91,9 @@ static json_t *rx_object(const struct port_info *i, const struct port_queue_info
 {
 	const struct port_kernel_stats *k = &q->kernel;
 
-	return json_pack("{s:s, s:I, s:s, s:I, s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
+	return json_pack("{s:o, s:I, s:s, s:I, s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
 		"s:{s:I, s:I, s:I, s:I, s:I, s:I}}",
-		"port", i->name, "queue", (json_int_t)q->queue_id,
+		"port", text_json(i->name), "queue", (json_int_t)q->queue_id,
 		"direction", "rx", "worker", (json_int_t)q->worker,
 		"rung", q->zero_copy ? "zero-copy" : "copy", "reason", "", "zero_copy", q->zero_copy,
 		"packets", (json_int_t)q->packets, "bytes", (json_int_t)q->bytes,
@@ -101,9 +112,9 @@ static json_t *tx_object(const struct port_info *i, const struct port_queue_info
 {
 	json_t *worker = q->users ? json_integer(q->worker) : json_null();
 
-	return json_pack("{s:s, s:I, s:s, s:o, s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
-		"port", i->name, "queue", (json_int_t)q->queue_id, "direction", "tx", "worker", worker,
-		"rung", q->rung == PORT_TXQ_SHARED ? "shared" : "exclusive", "reason", i->rung_reason,
+	return json_pack("{s:o, s:I, s:s, s:o, s:s, s:o, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+		"port", text_json(i->name), "queue", (json_int_t)q->queue_id, "direction", "tx", "worker", worker,
+		"rung", q->rung == PORT_TXQ_SHARED ? "shared" : "exclusive", "reason", text_json(i->rung_reason),
 		"zero_copy", q->zero_copy,
 		"packets", (json_int_t)q->packets, "bytes", (json_int_t)q->bytes,
 		"lost", (json_int_t)q->busy_drops,

@@ -13,8 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/text.h"
 #include "control/commands.h"
 
+#define SLICE 8              /* routes between two looks at the size of the page */
+#define ROUTE_BYTES 300      /* of a route and of a path as JSON, about */
+#define PATH_BYTES 120
 #define PREFIX_BUDGET 20000  /* routes looked at per page when one prefix is searched for */
 
 static const char *type_name(uint8_t type)
@@ -87,6 +91,7 @@ static int parse_address(const char *text, uint8_t *ret_family, uint8_t ret_addr
 
 struct route_filter {
 	json_t *list;
+	size_t bytes;            /* of @list as text, about */
 	int family;              /* 0 = both */
 	const char *table;       /* NULL = main and default */
 	bool by_prefix;
@@ -146,9 +151,9 @@ static json_t *path_object(const struct mirror_path *p, uint8_t family)
 		append_new(flags, json_string("dead"));
 	if (p->flags & RTNH_F_LINKDOWN)
 		append_new(flags, json_string("linkdown"));
-	return json_pack("{s:o, s:s, s:I, s:o, s:b}", "gateway",
+	return json_pack("{s:o, s:o, s:I, s:o, s:b}", "gateway",
 		p->gateway_family ? address_text(p->gateway_family, p->gateway) : json_null(),
-		"dev", p->device,
+		"dev", text_json(p->device),
 		"weight", (json_int_t)p->weight, "flags", flags,
 		"other_family", p->gateway_family && p->gateway_family != family);
 }
@@ -160,6 +165,7 @@ static void add_route(void *ctx, const struct mirror_route *r)
 
 	if (!filter_passes(f, r))
 		return;
+	f->bytes += ROUTE_BYTES + r->path_count * PATH_BYTES;
 	paths = json_array();
 	for (unsigned i = 0; i < r->path_count; i++)
 		append_new(paths, path_object(&r->paths[i], r->family));
@@ -202,6 +208,17 @@ static int read_filter(json_t *arguments, struct route_filter *f, const char **r
 	return 0;
 }
 
+/* One page; true = there is more. */
+static bool fill_page(struct mirror *m, uint8_t family, uint64_t *cursor, struct route_filter *f)
+{
+	unsigned budget = f->by_prefix ? PREFIX_BUDGET : PROTOCOL_PAGE_MAX;
+	bool more = true;
+
+	for (unsigned looked = 0; more && looked < budget && f->bytes < PROTOCOL_PAGE_BYTES; looked += SLICE)
+		more = mirror_route_foreach(m, family, cursor, SLICE, add_route, f);
+	return more;
+}
+
 int command_route(void *ctx, json_t *arguments, struct command_reply *reply)
 {
 	struct route_filter f = { .list = NULL };
@@ -218,9 +235,7 @@ int command_route(void *ctx, json_t *arguments, struct command_reply *reply)
 		return error_set(&reply->error, EINVAL,
 			"\"after\" is not what an earlier reply gave as \"next\"");
 	f.list = reply->result = json_array();
-	if (mirror_route_foreach(r->mirror, (uint8_t)family, &cursor,
-		f.by_prefix ? PREFIX_BUDGET : PROTOCOL_PAGE_MAX,
-		    add_route, &f))
+	if (fill_page(r->mirror, (uint8_t)family, &cursor, &f))
 		snprintf(reply->next, sizeof(reply->next), "%u:%" PRIu64, family, cursor);
 	else if (family == 4 && !f.family)
 		snprintf(reply->next, sizeof(reply->next), "6:0");
@@ -266,9 +281,9 @@ static json_t *group_path(const struct router *r, const struct fib_path *p, uint
 
 	if (p->flags & FIB_PATH_DEAD)
 		append_new(flags, json_string("dead"));
-	return json_pack("{s:o, s:s, s:I, s:o, s:b}", "gateway",
+	return json_pack("{s:o, s:o, s:I, s:o, s:b}", "gateway",
 		n ? address_text(n->family, n->addr) : json_null(),
-		"dev", i ? i->name : "", "weight", (json_int_t)p->weight, "flags", flags,
+		"dev", text_json(i ? i->name : ""), "weight", (json_int_t)p->weight, "flags", flags,
 		"other_family", n && n->family != family);
 }
 
@@ -298,7 +313,7 @@ static json_t *answer_object(const struct router *r, const struct mirror_query *
 
 	if (forward && a->neighbour_valid)
 		format_mac(a->neighbour_mac, mac);
-	return json_pack("{s:o, s:s?, s:o, s:s?, s:s, s:s, s:b, s:o, s:s?, s:s?, s:s?, s:I, s:b, s:o}",
+	return json_pack("{s:o, s:s?, s:o, s:s?, s:s, s:s, s:b, s:o, s:o, s:o, s:s?, s:I, s:b, s:o}",
 		"dst", address_text(q->family, q->dst), "from", from,
 		"matched",
 		a->matched ? prefix_text(a->route.family, a->route.dst, a->route.plen) : json_null(),
@@ -307,7 +322,8 @@ static json_t *answer_object(const struct router *r, const struct mirror_query *
 		"verdict_help", verdict_info[verdict].help, "by_rule", a->by_rule,
 		"gateway",
 		forward && a->gateway_family ? address_text(a->gateway_family, a->gateway) : json_null(),
-		"dev", forward ? a->device : NULL, "port", forward ? port_name(r, a->ifindex) : NULL,
+		"dev", text_json(forward ? a->device : NULL),
+		"port", text_json(forward ? port_name(r, a->ifindex) : NULL),
 		"lladdr", *mac ? mac : NULL, "mtu", (json_int_t)(forward ? a->mtu : 0),
 		"other_family", forward && a->gateway_family && a->gateway_family != q->family,
 		"paths", group_paths(r, a, q->family));

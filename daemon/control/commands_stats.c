@@ -8,12 +8,13 @@
  */
 #include <string.h>
 
+#include "api/text.h"
 #include "common/clock.h"
 #include "control/commands.h"
 
 static json_t *account_object(const char *name, const struct account *a)
 {
-	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:I, s:b}", "name", name,
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:b}", "name", text_json(name),
 		"received", json_sum(&a->received),
 		"forwarded", json_sum(&a->forwarded), "kernel", json_sum(&a->kernel),
 		"dropped", json_sum(&a->dropped),
@@ -70,7 +71,7 @@ static void add_reason(const struct drop_list *l, const char *class, const char 
 	uint64_t packets, uint64_t bytes)
 {
 	if (packets || l->all)
-		append_new(l->list, json_pack("{s:s, s:s, s:I, s:I, s:s, s:s, s:s}", "port", l->port,
+		append_new(l->list, json_pack("{s:o, s:s, s:I, s:I, s:s, s:s, s:s}", "port", text_json(l->port),
 			"reason", reason,
 			"packets", (json_int_t)packets, "bytes", (json_int_t)bytes, "help", help,
 			"class", class, "where", where));

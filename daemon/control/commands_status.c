@@ -6,17 +6,21 @@
  */
 #include <string.h>
 
+#include "api/text.h"
 #include "common/clock.h"
 #include "control/commands.h"
 
 static void add_rule(void *ctx, uint8_t family, const char *text)
 {
-	append_new(ctx, json_sprintf("%s %s", family == 6 ? "inet6" : "inet", text));
+	char line[1024];
+
+	snprintf(line, sizeof(line), "%s %s", family == 6 ? "inet6" : "inet", text);
+	append_new(ctx, text_json(line));
 }
 
 static void add_text(void *ctx, const char *text)
 {
-	append_new(ctx, json_string(text));
+	append_new(ctx, text_json(text));
 }
 
 static json_t *mirror_object(const struct router *r)
@@ -53,7 +57,7 @@ static json_t *mode_summary(const struct router *r)
 			used += (size_t)snprintf(text + used, sizeof(text) - used,
 				"%s%s %s %s", used ? ", " : "", i.name,
 				i.native ? "native" : "generic", i.zero_copy ? "zero-copy" : "copy");
-	return json_string(text);
+	return text_json(text);
 }
 
 int command_status(void *ctx, json_t *arguments, struct command_reply *reply)
@@ -64,12 +68,12 @@ int command_status(void *ctx, json_t *arguments, struct command_reply *reply)
 	(void)arguments;
 	mirror_kernel_rule_foreach(r->mirror, add_rule, rules);
 	router_warnings(r, add_text, warnings);
-	reply->result = json_pack("{s:s, s:i, s:I, s:b, s:I, s:I, s:o, s:s, s:{s:b, s:b}, s:o, s:o, s:o}",
+	reply->result = json_pack("{s:s, s:i, s:I, s:b, s:I, s:I, s:o, s:o, s:{s:b, s:b}, s:o, s:o, s:o}",
 		"version", ROUTERD_VERSION, "protocol", PROTOCOL_VERSION,
 		"uptime_s", (json_int_t)((clock_now_ns() - r->start_ns) / NS_PER_S),
 		"ready", r->ready, "workers", (json_int_t)ports_workers(r->ports),
 		"ports", (json_int_t)r->port_count,
-		"mode_summary", mode_summary(r), "deliver_device", ports_deliver_device(r->ports),
+		"mode_summary", mode_summary(r), "deliver_device", text_json(ports_deliver_device(r->ports)),
 		"kernel_forwarding", "ipv4", r->forwarding4, "ipv6", r->forwarding6,
 		"mirror", mirror_object(r), "rules_to_kernel", rules, "warnings", warnings);
 	return 0;
@@ -78,8 +82,8 @@ int command_status(void *ctx, json_t *arguments, struct command_reply *reply)
 static void add_value(void *ctx, const char *section, const char *key, const char *value, const char *file,
 	unsigned line)
 {
-	append_new(ctx, json_pack("{s:s, s:s, s:s, s:s, s:I}", "section", section, "key", key, "value", value,
-		"file", line ? file : "", "line", (json_int_t)line));
+	append_new(ctx, json_pack("{s:o, s:s, s:o, s:o, s:I}", "section", text_json(section), "key", key,
+		"value", text_json(value), "file", text_json(line ? file : ""), "line", (json_int_t)line));
 }
 
 int command_config(void *ctx, json_t *arguments, struct command_reply *reply)

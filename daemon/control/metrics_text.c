@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 
+#include "api/text.h"
 #include "common/clock.h"
 #include "control/metrics.h"
 
@@ -14,21 +15,25 @@ void metrics_family(FILE *out, const char *name, enum metrics_type type, const c
 		type == METRICS_COUNTER ? "counter" : "gauge");
 }
 
-static void write_label_value(FILE *out, const char *text)
+static void write_label_value(FILE *out, const char *value)
 {
-	for (; *text; text++)
-		switch (*text) {
+	char clean[512];
+
+	snprintf(clean, sizeof(clean), "%s", value);
+	text_clean(clean);  /* labels are UTF-8; the length stays */
+	for (size_t i = 0; clean[i]; i++)
+		switch (value[i] == '\n' ? '\n' : clean[i]) {
+		case '\n':
+			fputs("\\n", out);
+			break;
 		case '\\':
 			fputs("\\\\", out);
 			break;
 		case '"':
 			fputs("\\\"", out);
 			break;
-		case '\n':
-			fputs("\\n", out);
-			break;
 		default:
-			fputc(*text, out);
+			fputc(clean[i], out);
 		}
 }
 

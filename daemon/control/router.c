@@ -9,6 +9,7 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
+#include "api/text.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "control/commands.h"
@@ -96,10 +97,54 @@ static int on_tick(sd_event_source *source, uint64_t usec, void *userdata)
 	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
 }
 
+/* "lan0, wan0" */
+static void open_port_names(const struct router *r, char *text, size_t size)
+{
+	size_t used = 0;
+
+	for (unsigned n = 0; n < PORT_MAX && used < size; n++)
+		if (r->port[n].open)
+			used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", r->port[n].name);
+	text_clean(text);
+}
+
+/* Devices that ports are to be made of: refused ones by name, patterns when nothing matches them. */
+static void awaited_names(const struct router *r, char *text, size_t size)
+{
+	size_t used = 0;
+
+	for (unsigned i = 0; i < r->refusal_count && used < size; i++)
+		used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", r->refusals[i].name);
+	for (uint32_t i = 0; !r->refusal_count && i < r->config->port_count && used < size; i++)
+		if (r->config->ports[i].enabled)
+			used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "",
+				r->config->ports[i].match);
+	text_clean(text);
+}
+
+/* Tell systemd, and the log once, what is forwarded on, or what is waited for. The service counts as started while it
+ * waits for devices: systemd would end it otherwise, and they may come hours later. */
+static void announce(struct router *r)
+{
+	char names[400] = "";
+
+	if (!r->port_count) {
+		awaited_names(r, names, sizeof(names));
+		sd_notifyf(0, "READY=1\nSTATUS=Not forwarding, waiting for %s", names);
+		return;
+	}
+	open_port_names(r, names, sizeof(names));
+	if (!r->ready)
+		log_info("ready: forwarding on %s", names);
+	r->ready = true;
+	sd_notifyf(0, "READY=1\nSTATUS=Forwarding on %s", names);
+}
+
 static int on_scan(sd_event_source *source, void *userdata)
 {
 	(void)source;
 	router_scan(userdata);
+	announce(userdata);
 	return 0;
 }
 
@@ -172,24 +217,34 @@ static int start_timers(struct router *r, struct error *e)
 	return rc < 0 ? error_set(e, -rc, "cannot start the timers: %s", strerror(-rc)) : 0;
 }
 
+/* 0: only for want of devices, which may still come. */
+static int why_no_port(const struct router *r, struct error *e)
+{
+	for (unsigned i = 0; i < r->refusal_count; i++)
+		if (!r->refusals[i].waiting)
+			return error_set(e, ENODEV, "no port can be opened: %s: %s", r->refusals[i].name,
+				r->refusals[i].text);
+	for (uint32_t i = 0; i < r->config->port_count; i++)
+		if (r->config->ports[i].enabled)
+			return 0;
+	return error_set(e, ENODEV, "no port can be opened: no [port] section is enabled");
+}
+
 static int start_forwarding(struct router *r, struct error *e)
 {
 	char names[400] = "";
-	size_t used = 0;
+	int rc;
 
 	read_forwarding(r);
 	router_scan(r);
-	if (!r->port_count)
-		return error_set(e, ENODEV, "no port can be opened%s%s%s%s", r->refusal_count ? ": " : "",
-			r->refusal_count ? r->refusals[0].name : "", r->refusal_count ? ": " : "",
-			r->refusal_count ? r->refusals[0].text : "; no interface matches a [port] section");
-	for (unsigned n = 0; n < PORT_MAX && used < sizeof(names); n++)
-		if (r->port[n].open)
-			used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", used ? ", " : "",
-				r->port[n].name);
-	r->ready = true;
-	log_info("ready: forwarding on %s", names);
-	sd_notifyf(0, "READY=1\nSTATUS=Forwarding on %s", names);
+	rc = r->port_count ? 0 : why_no_port(r, e);
+	if (rc < 0)
+		return rc;
+	if (!r->port_count) {
+		awaited_names(r, names, sizeof(names));
+		log_warning("not forwarding: no port yet, waiting for %s", names);
+	}
+	announce(r);
 	return 0;
 }
 

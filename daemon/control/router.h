@@ -23,6 +23,7 @@
 /* What the router remembers of an open port, by port number. */
 struct router_port {
 	bool open;
+	bool gone;                   /* its device has left, even if one like it is there again */
 	uint32_t ifindex;
 	char name[16];
 	/* What the workers had counted under this port number before the port was opened. */
@@ -38,7 +39,10 @@ struct router_port {
 struct router_refusal {
 	char name[16];
 	char text[512];              /* why, and the cure */
+	bool waiting;                /* only for the device to appear or to be brought up */
 	uint64_t retry_ns;           /* not before; CLOCK_MONOTONIC. 0: when the device changes */
+	uint64_t delay_ns;           /* between the last try and the next, doubled each time. 0: none yet */
+	uint32_t mtu, master;        /* of the device at the last try */
 	bool current;                /* the scan that is running has met it */
 };
 

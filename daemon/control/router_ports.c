@@ -9,14 +9,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/text.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "control/router.h"
 
-#define RETRY_NS (10 * NS_PER_S)
+#define RETRY_NS (10 * NS_PER_S)       /* first; then twice as long each time */
+#define RETRY_MAX_NS (600 * NS_PER_S)
 #define WORK_BUDGET 65536
 
 /* ---- refusals ---- */
+
+enum refusal {
+	REFUSAL_WAITING,  /* the device has to appear or to be brought up */
+	REFUSAL_FINAL,    /* until the device or the configuration is another one */
+	REFUSAL_FAILED,   /* the kernel refused; tried again */
+};
 
 static struct router_refusal *find_refusal(const struct router *r, const char *name)
 {
@@ -31,9 +39,22 @@ const struct router_refusal *router_refusal(const struct router *r, const char *
 	return find_refusal(r, name);
 }
 
+static void plan_retry(struct router_refusal *f, const struct mirror_link *l)
+{
+	f->delay_ns = !f->delay_ns ? RETRY_NS : f->delay_ns < RETRY_MAX_NS / 2 ? 2 * f->delay_ns : RETRY_MAX_NS;
+	f->retry_ns = clock_now_ns() + f->delay_ns;
+	f->mtu = l ? l->mtu : 0;
+	f->master = l ? l->master : 0;
+}
+
+static void retry_at_once(struct router_refusal *f)
+{
+	f->retry_ns = f->delay_ns = 0;
+}
+
 /* Remember, and log what is new. */
 static void __attribute__((format(printf, 4, 5)))
-refuse(struct router *r, const char *name, uint64_t retry_ns, const char *fmt, ...)
+refuse(struct router *r, const char *name, enum refusal kind, const char *fmt, ...)
 {
 	struct router_refusal *f = find_refusal(r, name), *list;
 	char text[sizeof(f->text)];
@@ -54,7 +75,11 @@ refuse(struct router *r, const char *name, uint64_t retry_ns, const char *fmt, .
 	if (strcmp(f->text, text))
 		log_port(LOG_LEVEL_WARNING, name, "not open: %s", text);
 	memcpy(f->text, text, sizeof(f->text));
-	f->retry_ns = retry_ns;
+	f->waiting = kind == REFUSAL_WAITING;
+	if (kind == REFUSAL_FAILED)
+		plan_retry(f, mirror_link_by_name(r->mirror, name));
+	else
+		retry_at_once(f);
 	f->current = true;
 }
 
@@ -86,7 +111,7 @@ static uint32_t pass_flags(const struct router *r, uint16_t iface)
 static struct router_port *port_of_link(struct router *r, const struct mirror_link *l, uint16_t *ret_number)
 {
 	for (uint16_t n = 0; n < PORT_MAX; n++)
-		if (r->port[n].open && r->port[n].ifindex == l->ifindex) {
+		if (r->port[n].open && !r->port[n].gone && r->port[n].ifindex == l->ifindex) {
 			*ret_number = n;
 			return &r->port[n];
 		}
@@ -152,6 +177,15 @@ void router_push_links(struct router *r)
 	mirror_link_foreach(r->mirror, push_one, r);
 }
 
+/* Opening a port can itself take a card's carrier down and up, so carrier alone is no reason to try again. */
+static void note_refused_link(struct router *r, const struct mirror_link *l, bool removed)
+{
+	struct router_refusal *f = find_refusal(r, l->name);
+
+	if (f && (removed || !(l->flags & IFF_UP) || l->mtu != f->mtu || l->master != f->master))
+		retry_at_once(f);
+}
+
 static void on_link(void *ctx, const struct mirror_link *l, bool removed)
 {
 	struct router *r = ctx;
@@ -159,7 +193,10 @@ static void on_link(void *ctx, const struct mirror_link *l, bool removed)
 	uint16_t number;
 
 	p = port_of_link(r, l, &number);
-	if (p && !removed)
+	note_refused_link(r, l, removed);
+	if (p && removed)
+		p->gone = true;
+	else if (p)
 		push_link(r, p, number, l);
 	if ((!p || removed || strcmp(p->name, l->name)) && r->scan)
 		sd_event_source_set_enabled(r->scan, SD_EVENT_ONESHOT);
@@ -250,13 +287,15 @@ static void open_port(struct router *r, const struct config_port *c, uint32_t if
 	struct port_options o = { .ifindex = ifindex, .mode = to_xsk_mode(c->mode), .queues = c->queues };
 	const struct mirror_link *l;
 	struct error e = { 0 };
+	char causes[sizeof(e.text)];
 	struct router_port *p;
 	uint16_t number;
 	int rc;
 
 	snprintf(o.name, sizeof(o.name), "%s", name);
 	if (ports_open(r->ports, &o, &number, &e) < 0) {
-		refuse(r, name, clock_now_ns() + RETRY_NS, "%s", e.text);
+		text_fold_attempts(e.text, '|', " | ", causes, sizeof(causes));
+		refuse(r, name, REFUSAL_FAILED, "%s", causes);
 		return;
 	}
 	p = &r->port[number];
@@ -267,7 +306,7 @@ static void open_port(struct router *r, const struct config_port *c, uint32_t if
 	remember_base(r, number);
 	rc = mirror_set_port(r->mirror, ifindex, number);
 	if (rc < 0) {
-		refuse(r, name, clock_now_ns() + RETRY_NS, "no room among the interfaces: %s", strerror(-rc));
+		refuse(r, name, REFUSAL_FAILED, "no room among the interfaces: %s", strerror(-rc));
 		p->open = false;
 		ports_close(r->ports, number, false);
 		return;
@@ -303,8 +342,8 @@ static void close_unwanted(struct router *r)
 			continue;
 		l = mirror_link_by_index(r->mirror, r->port[n].ifindex);
 		c = l ? config_find_port(r->config, l->name) : NULL;
-		if (!l || strcmp(l->name, r->port[n].name) || !c || !c->enabled)
-			close_port(r, n, !l);
+		if (!l || r->port[n].gone || strcmp(l->name, r->port[n].name) || !c || !c->enabled)
+			close_port(r, n, !l || r->port[n].gone);
 	}
 }
 
@@ -367,9 +406,10 @@ static void consider(void *ctx, const struct mirror_link *l)
 	f = find_refusal(r, l->name);
 	why = why_unsuitable(l);
 	if (why)
-		refuse(r, l->name, 0, "%s", why);
+		refuse(r, l->name, REFUSAL_FINAL, "%s", why);
 	else if (!(l->flags & IFF_UP))
-		refuse(r, l->name, 0, "the interface is down; bring it up with: ip link set %s up", l->name);
+		refuse(r, l->name, REFUSAL_WAITING,
+			"the interface is down; bring it up with: ip link set %s up", l->name);
 	else if (f && f->retry_ns > clock_now_ns())
 		f->current = true;
 	else if (c->count < PORT_MAX) {
@@ -393,7 +433,7 @@ static void refuse_missing(struct router *r)
 		const struct config_port *p = &r->config->ports[i];
 
 		if (config_expects_port(p) && !mirror_link_by_name(r->mirror, p->match))
-			refuse(r, p->match, 0,
+			refuse(r, p->match, REFUSAL_WAITING,
 				"there is no such interface (%s:%u); it becomes a port when it appears",
 				r->config->files[p->source.file], p->source.line);
 	}

@@ -34,15 +34,16 @@ static inline uint16_t checksum(const void *data, uint32_t length)
 /* Is the checksum in an IPv4 header of 20 bytes good? 0xffff where 0 is due passes, as in Linux (semantics V2). */
 static inline bool checksum_ipv4_good(const uint8_t *ip)
 {
-	uint64_t sum = (uint64_t)load_raw32(ip) + load_raw32(ip + 4) + load_raw32(ip + 8) + load_raw32(ip + 12) +
-		load_raw32(ip + 16);
+	uint64_t sum = (uint64_t)load_raw32(ip + 8) + load_raw32(ip + 12) + load_raw32(ip + 16);
+	uint64_t word = load_raw64(ip);
 	uint32_t half;
 
-	/* Five words: the carries are at most 4, so one fold to 32 bits and two to 16 are enough. */
-	half = (uint32_t)sum + (uint32_t)(sum >> 32);
-	half += half < (uint32_t)sum;
-	half = (half >> 16) + (half & 0xffff);
-	return half == 0xffff || half == 0x1fffe;
+	sum += word;
+	sum += sum < word;
+	/* Added to itself with its halves swapped, a number holds their sum in the upper half; the carry is in it,
+	 * from the lower half, which holds the same sum. */
+	half = (uint32_t)((sum + (sum << 32 | sum >> 32)) >> 32);
+	return half + (half << 16 | half >> 16) >= 0xffff0000;
 }
 
 /* Checksum after the word @from has become @to (RFC 1624, equation 3); equals a full recomputation (F14). */

@@ -15,14 +15,6 @@ struct flow_key {
 	uint32_t protocol;
 };
 
-static uint64_t load_raw64(const uint8_t *p)
-{
-	uint64_t v;
-
-	memcpy(&v, p, sizeof(v));
-	return v;
-}
-
 static void set_addresses4(struct flow_key *k, const uint8_t *ip)
 {
 	k->ends[0].lo = load_raw32(ip + 12);

@@ -47,10 +47,13 @@ unsigned frame_alloc_fill(struct frame_cache *c, uint16_t queue, uint32_t *out, 
 {
 	unsigned n = max < c->count ? max : c->count;
 	const uint32_t *top = c->stack + c->count;
+	struct frame *frames = c->table->frames;
 
 	for (unsigned i = 0; i < n; i++) {
-		out[i] = *--top;
-		frame_set_place(&c->table->frames[out[i]], FRAME_FILL, queue);
+		uint32_t index = *--top;
+
+		out[i] = index;
+		frame_set_place(&frames[index], FRAME_FILL, queue);
 	}
 	c->count -= n;
 	return n;

@@ -5,8 +5,8 @@
  *
  * Ownership: a frame is in exactly one place (enum frame_place). Only the thread that holds it moves it on:
  * the home worker while FREE, FILL or WORKER; whoever holds the transmit queue (its worker, or its lock) while TX;
- * the control thread while QUARANTINE. `place`, `queue` and `submit_ms` are written with relaxed atomics so that the
- * ledger (control thread) may read them at any time; the rings and the return list order the hand-overs.
+ * the control thread while QUARANTINE. `where` (`queue` and `place`) and `submit_ms` are written with relaxed atomics
+ * so that the ledger (control thread) may read them at any time; the rings and the return list order the hand-overs.
  * References: frame_get/frame_put are atomic from any thread; the last put sends the frame home. A frame with more
  * than one reference, or in a transmit ring, is never written (design.md section 4, semantics C7/C8).
  */
@@ -46,12 +46,19 @@ struct frame {
 	uint32_t refs;       /* atomic; 0 only while FREE, FILL, RETURNING or QUARANTINE */
 	uint32_t next;       /* frame index: next in the free/return list, or the packet's next segment */
 	uint32_t submit_ms;  /* TX: when it was submitted, CLOCK_MONOTONIC, milliseconds, wraps */
-	uint16_t queue;      /* FILL, TX, QUARANTINE: number of the owning rx/tx queue (port.h), else FRAME_NO_QUEUE */
-	uint8_t place;       /* enum frame_place */
-	uint8_t home;        /* worker number; never changes */
+	union {
+		struct {
+			uint16_t queue;  /* FILL, TX, QUARANTINE: number of the owning rx/tx queue (port.h);
+			                  * else FRAME_NO_QUEUE */
+			uint8_t place;   /* enum frame_place */
+			uint8_t unused;  /* 0 */
+		};
+		uint32_t where;      /* all of them as one word: frame_where() */
+	};
 	uint16_t seg_offset; /* of a packet's second and later segments: byte offset in the chunk */
 	uint16_t seg_length; /* and bytes there */
-	uint32_t reserved[3];
+	uint8_t home;        /* worker number; never changes */
+	uint8_t reserved[11];
 };
 
 _Static_assert(sizeof(struct frame) == 32, "an index becomes an address by a shift");
@@ -82,10 +89,20 @@ static inline uint32_t frame_of_addr(const struct frame_table *t, uint64_t addr)
 	return index < t->count ? (uint32_t)index : FRAME_NONE;
 }
 
+/* A place and its queue as they lie in frame.where (little-endian, as all of the packet code). */
+static inline uint32_t frame_where(enum frame_place place, uint16_t queue)
+{
+	return (uint32_t)place << 16 | queue;
+}
+
 static inline void frame_set_place(struct frame *f, enum frame_place place, uint16_t queue)
 {
-	__atomic_store_n(&f->queue, queue, __ATOMIC_RELAXED);
-	__atomic_store_n(&f->place, (uint8_t)place, __ATOMIC_RELAXED);
+	__atomic_store_n(&f->where, frame_where(place, queue), __ATOMIC_RELAXED);
+}
+
+static inline bool frame_is_at(const struct frame *f, enum frame_place place, uint16_t queue)
+{
+	return __atomic_load_n(&f->where, __ATOMIC_RELAXED) == frame_where(place, queue);
 }
 
 static inline enum frame_place frame_get_place(const struct frame *f)

@@ -99,7 +99,7 @@ static inline bool parse_plain_ipv4(struct packet *p, const uint8_t *data, uint3
 	if (total < IPV4_LENGTH || total > length - ETHERNET_LENGTH || !checksum_ipv4_good(ip))
 		return false;
 	p->l3_length = total;
-	p->flags = (uint16_t)(PACKET_IPV4 | PACKET_L4_VALID | (ip[6] & 0x40) / (0x40 / PACKET_DF));
+	p->flags = (uint16_t)(PACKET_IPV4 | PACKET_L4_VALID | (ip[6] & 0x40u) / (0x40u / PACKET_DF));
 	p->l4_offset = ETHERNET_LENGTH + IPV4_LENGTH;
 	p->l3_offset = ETHERNET_LENGTH;
 	p->l4_protocol = ip[9];

@@ -99,7 +99,7 @@ unsigned memory_tx_reap(struct port_txq *q, struct frame_cache *cache, struct fr
 /* Is the frame in flight on this queue? Its record says so, whatever the device says. */
 static inline bool memory_in_flight(const struct frame *f, uint16_t queue)
 {
-	return frame_get_place(f) == FRAME_TX && __atomic_load_n(&f->queue, __ATOMIC_RELAXED) == queue;
+	return frame_is_at(f, FRAME_TX, queue);
 }
 
 #endif

@@ -14,7 +14,8 @@ static inline struct frame *take(struct frame_table *t, uint32_t index)
 }
 
 /* Link the following descriptors' frames to the first. The producer writes whole packets, so they are all there. */
-static uint32_t receive_segments(struct frame_table *t, const struct ring *r, uint32_t at, struct packet *p)
+static __attribute__((noinline)) uint32_t receive_segments(struct frame_table *t, const struct ring *r, uint32_t at,
+	struct packet *p)
 {
 	const struct descriptor *d = &r->descriptors[at & r->mask];
 	uint32_t last = p->frame, n = 1;
@@ -60,6 +61,7 @@ unsigned memory_rx_burst(struct port_rxq *q, struct packet *out, unsigned max)
 		}
 		*p = (struct packet){ .data = memory + d->addr, .frame = index, .length = d->length, .seg_count = 1,
 			.port = number };
+		__builtin_prefetch(p->data);
 		take(t, index);
 		at += d->more ? receive_segments(t, r, at, p) : 1;
 		bytes += p->length;

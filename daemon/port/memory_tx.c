@@ -4,13 +4,14 @@
  */
 #include "port/memory_impl.h"
 
-static inline void submit_frame(const struct port_txq *q, struct frame *f, uint32_t now_ms)
+static inline void submit_frame(struct frame *f, uint16_t queue, uint32_t now_ms)
 {
 	__atomic_store_n(&f->submit_ms, now_ms, __ATOMIC_RELAXED);
-	frame_set_place(f, FRAME_TX, q->number);
+	frame_set_place(f, FRAME_TX, queue);
 }
 
-static void submit_segments(struct port_txq *q, struct ring *r, uint32_t at, const struct packet *p, uint32_t now_ms)
+static __attribute__((noinline)) void submit_segments(const struct port_txq *q, struct ring *r, uint32_t at,
+	const struct packet *p, uint32_t now_ms)
 {
 	struct frame_table *t = q->port->frames;
 	struct descriptor d = { (uint64_t)(p->data - t->memory), packet_first_length(t, p), 1 };
@@ -24,7 +25,7 @@ static void submit_segments(struct port_txq *q, struct ring *r, uint32_t at, con
 		d.more = i + 1 < p->seg_count;
 		r->descriptors[(at + i) & r->mask] = d;
 		index = f->next;
-		submit_frame(q, f, now_ms);
+		submit_frame(f, q->number, now_ms);
 	}
 }
 
@@ -35,6 +36,7 @@ unsigned memory_tx_burst(struct port_txq *q, struct packet *const *pkts, unsigne
 	uint32_t room = ring_room(r), at = r->produced, end = at + room, mask = r->mask, count;
 	struct frame *frames = q->port->frames->frames;
 	const uint8_t *memory = q->port->frames->memory;
+	uint16_t number = q->number;
 	uint64_t bytes = 0;
 	unsigned i;
 
@@ -46,11 +48,12 @@ unsigned memory_tx_burst(struct port_txq *q, struct packet *const *pkts, unsigne
 		bytes += p->length;
 		if (p->seg_count == 1) {
 			descriptors[at & mask] = (struct descriptor){ (uint64_t)(p->data - memory), p->length, 0 };
-			submit_frame(q, &frames[p->frame], now_ms);
+			submit_frame(&frames[p->frame], number, now_ms);
+			at++;
 		} else {
 			submit_segments(q, r, at, p, now_ms);
+			at += p->seg_count;
 		}
-		at += p->seg_count;
 	}
 	count = at - r->produced;
 	if (!count)
@@ -129,10 +132,12 @@ static void complete_all(struct memory_port *m, struct memory_txq *q, uint32_t f
 {
 	const struct ring *tx = &q->tx;
 	struct ring *c = &q->completion;
+	const struct descriptor *sent = tx->descriptors;
+	uint32_t to = c->produced, *frames = c->frames, shift = m->port.frames->shift;
 
 	if (!any_fault(&m->faults) && ring_room(c) >= n) {
 		for (uint32_t i = 0; i < n; i++)
-			c->frames[(c->produced + i) & c->mask] = sent_frame(m, tx, from + i);
+			frames[(to + i) & c->mask] = (uint32_t)(sent[(from + i) & tx->mask].addr >> shift);
 		ring_produce(c, n);
 		return;
 	}

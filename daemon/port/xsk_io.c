@@ -19,7 +19,7 @@ static inline uint32_t take_frame(const struct port_rxq *q, uint64_t addr)
 	if (unlikely(index == FRAME_NONE))
 		return FRAME_NONE;
 	f = &t->frames[index];
-	if (unlikely(frame_get_place(f) != FRAME_FILL || f->queue != q->number))
+	if (unlikely(!frame_is_at(f, FRAME_FILL, q->number)))
 		return FRAME_NONE;
 	__atomic_store_n(&f->refs, 1, __ATOMIC_RELAXED);
 	frame_set_place(f, FRAME_WORKER, FRAME_NO_QUEUE);
@@ -90,6 +90,7 @@ static inline void read_packet(struct port_rxq *q, const struct xsk_ring *r, uns
 	};
 	if (likely(index != FRAME_NONE)) {
 		p->data = t->memory + d->addr;
+		__builtin_prefetch(p->data);
 		p->length = likely(fits(t, d)) ? d->len : 0;
 		t->frames[index].next = FRAME_NONE;
 	}
@@ -293,8 +294,7 @@ unsigned xsk_tx_reap(struct port_txq *q, struct frame_cache *cache, struct frame
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t index = frame_of_addr(t, *xsk_ring_addr(r, r->head++));
 
-		if (unlikely(index == FRAME_NONE || frame_get_place(&t->frames[index]) != FRAME_TX ||
-			     t->frames[index].queue != q->number)) {
+		if (unlikely(index == FRAME_NONE || !frame_is_at(&t->frames[index], FRAME_TX, q->number))) {
 			bogus++;
 			continue;
 		}

@@ -16,7 +16,7 @@ static uint32_t find_on_link(const struct fib *fib, const struct packet *p)
 	return fib_neigh_find(fib, p->egress_iface, 6, ip + 24);
 }
 
-static inline enum verdict resolve(const struct fib *fib, struct packet *p, uint32_t now_s)
+static __attribute__((noinline)) enum verdict resolve(const struct fib *fib, struct packet *p, uint32_t now_s)
 {
 	uint32_t slot = p->neighbour;
 	struct fib_neigh *n;
@@ -40,9 +40,21 @@ static inline enum verdict resolve(const struct fib *fib, struct packet *p, uint
 void stage_neighbour(struct batch *b)
 {
 	uint32_t now_s = (uint32_t)(b->pl->now_ns / NS_PER_S);
+	uint32_t last = UINT32_MAX;  /* slot of the last packet's neighbour, at first none: packets in a row share it */
 	const struct fib *fib = b->fib;
+	uint64_t last_mac = 0;
 
-	for (struct packet *p = b->packets, *end = p + b->count; p < end; p++)
-		if (p->verdict == VERDICT_FORWARD)
-			p->verdict = (uint8_t)resolve(fib, p, now_s);
+	for (struct packet *p = b->packets, *end = p + b->count; p < end; p++) {
+		if (p->verdict != VERDICT_FORWARD)
+			continue;
+		if (p->neighbour == last) {
+			p->dst_mac = last_mac;
+			continue;
+		}
+		p->verdict = (uint8_t)resolve(fib, p, now_s);
+		if (p->verdict != VERDICT_FORWARD)
+			continue;
+		last = p->neighbour;
+		last_mac = p->dst_mac;
+	}
 }

@@ -70,21 +70,21 @@ struct ingress {
 	uint16_t port;
 };
 
-static void look_up_ingress(const struct fib *fib, uint16_t port, struct ingress *in)
+static inline struct ingress look_up_ingress(const struct fib *fib, uint16_t port)
 {
-	in->port = port;
-	in->number = __atomic_load_n(&fib->port_iface[port], __ATOMIC_RELAXED);
-	in->iface = fib_iface(fib, in->number);
-	in->mac = UINT64_MAX;
-	if (in->iface && !(in->iface->flags & FIB_IFACE_VRF))
-		in->mac = (uint64_t)load_raw32(in->iface->mac) << 16 | (uint64_t)load_raw16(in->iface->mac + 4) << 48;
+	uint16_t number = __atomic_load_n(&fib->port_iface[port], __ATOMIC_RELAXED);
+	const struct fib_iface *iface = fib_iface(fib, number);
+	uint64_t mac = UINT64_MAX;
+
+	if (iface && !(iface->flags & FIB_IFACE_VRF))
+		mac = (uint64_t)load_raw32(iface->mac) << 16 | (uint64_t)load_raw16(iface->mac + 4) << 48;
+	return (struct ingress){ .iface = iface, .mac = mac, .number = number, .port = port };
 }
 
 /* The short way of a plain packet to its station. */
-static inline bool parse_plain(const struct ingress *in, struct packet *p)
+static inline bool parse_plain(const struct ingress *in, struct packet *p, uint32_t length)
 {
 	const uint8_t *data = p->data;
-	uint32_t length = p->length;
 	uint64_t head;
 	uint16_t type;
 
@@ -103,18 +103,17 @@ void stage_parse(struct batch *b)
 {
 	struct packet *p = b->packets, *end = p + b->count;
 	const struct fib_iface **iface = b->ingress;
-	struct ingress in;
+	struct ingress in = look_up_ingress(b->fib, p->port);
 
-	look_up_ingress(b->fib, p->port, &in);
 	for (; p < end; p++, iface++) {
-		if (p + 1 < end)
-			__builtin_prefetch(p[1].data);
-		p->wire_length = p->length;
+		uint32_t length = p->length;
+
 		if (p->port != in.port)
-			look_up_ingress(b->fib, p->port, &in);
+			in = look_up_ingress(b->fib, p->port);
+		p->wire_length = length;
 		p->iface = in.number;
 		*iface = in.iface;
-		if (!parse_plain(&in, p))
+		if (!parse_plain(&in, p, length))
 			p->verdict = (uint8_t)parse_any(b, p, iface);
 	}
 }

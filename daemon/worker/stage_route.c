@@ -16,8 +16,10 @@ static const uint8_t suspect4[256] = { [0] = 1, [127] = 1, [224 ... 255] = 1 };
 static const uint8_t suspect6[256] = { [0] = 1, [0xfe] = 1, [0xff] = 1 };
 
 /* F4, F8 as overruled by V1; order as in the kernel's ip_route_input. 240/4 is forwarded (F5). */
-static enum verdict special4(uint32_t src, uint32_t dst)
+static __attribute__((noinline)) enum verdict special4(const uint8_t *ip)
 {
+	uint32_t src = load_be32(ip + 12), dst = load_be32(ip + 16);
+
 	if (dst >> 28 == 0xe)
 		return VERDICT_KERNEL_LOCAL;
 	if (src >> 28 == 0xe || src == 0xffffffff)
@@ -51,7 +53,7 @@ static bool is_link_local6(const uint8_t *a)
 }
 
 /* F2, F7. v4-mapped, ::/96 and fec0::/10 are forwarded (V5). */
-static enum verdict special6(const uint8_t *src, const uint8_t *dst)
+static __attribute__((noinline)) enum verdict special6(const uint8_t *src, const uint8_t *dst)
 {
 	if (src[0] == 0xff || is_loopback6(src))
 		return VERDICT_DROP_MARTIAN_SOURCE;
@@ -96,7 +98,8 @@ static bool leaves_by(const struct fib_group *g, uint16_t iface)
 }
 
 /* F6: what fails here is not dropped, the kernel repeats the test, counts and drops. */
-static enum verdict check_reverse_path(struct batch *b, const struct packet *p, const struct fib_iface *in, uint32_t src)
+static __attribute__((noinline)) enum verdict check_reverse_path(struct batch *b, const struct packet *p,
+	const struct fib_iface *in)
 {
 	const struct fib_rules *rules = __atomic_load_n(&b->fib->rules, __ATOMIC_CONSUME);
 	const struct fib_group *g;
@@ -105,7 +108,7 @@ static enum verdict check_reverse_path(struct batch *b, const struct packet *p, 
 	if (rules && rules_match(b, rules, p, LOOPBACK_IFINDEX, true))
 		return VERDICT_KERNEL_RULE;
 	b->lookups4++;
-	g = fib_lookup4(b->fib, src);
+	g = fib_lookup4(b->fib, load_be32(packet_l3(p) + 12));
 	if (!g)
 		return VERDICT_KERNEL_RP_FILTER;
 	if (in->flags & FIB_IFACE_RP_STRICT)
@@ -115,7 +118,8 @@ static enum verdict check_reverse_path(struct batch *b, const struct packet *p, 
 	return fine ? VERDICT_FORWARD : VERDICT_KERNEL_RP_FILTER;
 }
 
-static const struct fib_path *select_by_hash(const struct batch *b, struct packet *p, const struct fib_group *g)
+static __attribute__((noinline)) const struct fib_path *select_by_hash(const struct batch *b, struct packet *p,
+	const struct fib_group *g)
 {
 	const struct fib_settings *s = fib_settings(b->fib);
 	uint8_t policy = p->flags & PACKET_IPV4 ? s->hash_policy4 : s->hash_policy6;
@@ -193,59 +197,90 @@ static __attribute__((noinline)) enum verdict take_path_uncommon(const struct ba
 	return check_egress(b, p, g);
 }
 
-static inline enum verdict take_path(const struct batch *b, struct packet *p, const struct fib_group *g, bool ipv4)
-{
-	const struct fib_path *path = g->paths;
-	const struct pipeline *pl = b->pl;
-	struct egress *e;
-	uint16_t number;
+/* The last group of the batch that sent a packet the short way, whatever was in it: one path, no mtu of its own,
+ * another interface than @in, which has no reverse path filter. What is left to ask of the next packet is its length
+ * and, for a tag, its headroom. */
+struct last_choice {
+	const struct fib_group *group;
+	const struct fib_iface *in;   /* NULL = no choice yet */
+	struct egress *egress;
+};
 
-	if (g->path_count > 1)
-		path = select_by_hash(b, p, g);
-	number = path->iface;
-	e = &pl->egresses[pl->egress_index[number]];
-	p->egress_iface = number;
+static inline bool same_choice(const struct last_choice *last, const struct fib_group *g, const struct fib_iface *in)
+{
+	return g == last->group && in == last->in;
+}
+
+static inline void set_path(struct packet *p, const struct fib_path *path, struct egress *e)
+{
+	p->egress_iface = path->iface;
 	p->neighbour = path->neighbour;
 	p->egress = e;
-	/* The empty entry, of an interface not seen in this batch, lets nothing pass. */
-	if (p->l3_length > (ipv4 ? e->plain_mtu4 : e->plain_mtu6) || g->mtu || number == p->iface)
-		return take_path_uncommon(b, p, g, number);
-	if (e->vlan && !rewrite_has_headroom(pl->cache->table, p))
+}
+
+static inline enum verdict check_headroom(const struct batch *b, const struct packet *p, const struct egress *e)
+{
+	if (e->vlan && !rewrite_has_headroom(b->pl->cache->table, p))
 		return VERDICT_KERNEL_HEADROOM;
 	return VERDICT_FORWARD;
 }
 
+static inline uint32_t plain_mtu(const struct egress *e, bool ipv4)
+{
+	return ipv4 ? e->plain_mtu4 : e->plain_mtu6;
+}
+
+static inline enum verdict take_path(const struct batch *b, struct packet *p, const struct fib_group *g,
+	const struct fib_iface *in, struct last_choice *last, bool ipv4)
+{
+	const struct fib_path *path = g->path_count > 1 ? select_by_hash(b, p, g) : g->paths;
+	const struct pipeline *pl = b->pl;
+	uint16_t number = path->iface;
+	struct egress *e = &pl->egresses[pl->egress_index[number]];
+
+	set_path(p, path, e);
+	/* The empty entry, of an interface not seen in this batch, lets nothing pass. */
+	if (p->l3_length > plain_mtu(e, ipv4) || g->mtu || number == p->iface)
+		return take_path_uncommon(b, p, g, number);
+	if (g->path_count == 1 && !(ipv4 && in->flags & (FIB_IFACE_RP_STRICT | FIB_IFACE_RP_LOOSE)))
+		*last = (struct last_choice){ g, in, e };
+	return check_headroom(b, p, e);
+}
+
 static inline enum verdict route4(struct batch *b, struct packet *p, const struct fib_rules *rules,
-	const struct fib_iface *in)
+	const struct fib_iface *in, struct last_choice *last)
 {
 	const uint8_t *ip = packet_l3(p);
-	uint32_t src = load_be32(ip + 12), dst = load_be32(ip + 16);
 	const struct fib_group *g;
 	enum verdict v;
 
 	if (unlikely(suspect4[ip[12]] | suspect4[ip[16]])) {
-		v = special4(src, dst);
+		v = special4(ip);
 		if (v != VERDICT_FORWARD)
 			return v;
 	}
 	if (rules && rules_match(b, rules, p, in->ifindex, false))
 		return VERDICT_KERNEL_RULE;
 	b->lookups4++;
-	g = fib_lookup4(b->fib, dst);
+	g = fib_lookup4(b->fib, load_be32(ip + 16));
+	if (same_choice(last, g, in) && p->l3_length <= last->egress->plain_mtu4) {
+		set_path(p, g->paths, last->egress);
+		return check_headroom(b, p, last->egress);
+	}
 	if (!g)
 		return VERDICT_KERNEL_NO_ROUTE;
 	if (g->verdict != VERDICT_FORWARD)
 		return g->verdict;
 	if (in->flags & (FIB_IFACE_RP_STRICT | FIB_IFACE_RP_LOOSE)) {
-		v = check_reverse_path(b, p, in, src);
+		v = check_reverse_path(b, p, in);
 		if (v != VERDICT_FORWARD)
 			return v;
 	}
-	return take_path(b, p, g, true);
+	return take_path(b, p, g, in, last, true);
 }
 
 static inline enum verdict route6(struct batch *b, struct packet *p, const struct fib_rules *rules,
-	const struct fib_iface *in)
+	const struct fib_iface *in, struct last_choice *last)
 {
 	const uint8_t *src = packet_l3(p) + 8, *dst = src + 16;
 	const struct fib_local6 *local = __atomic_load_n(&b->fib->local6, __ATOMIC_CONSUME);
@@ -263,11 +298,15 @@ static inline enum verdict route6(struct batch *b, struct packet *p, const struc
 		return VERDICT_KERNEL_LOCAL;
 	b->lookups6++;
 	g = fib_lookup6(b->fib, dst);
+	if (same_choice(last, g, in) && p->l3_length <= last->egress->plain_mtu6) {
+		set_path(p, g->paths, last->egress);
+		return check_headroom(b, p, last->egress);
+	}
 	if (!g)
 		return VERDICT_KERNEL_NO_ROUTE;
 	if (g->verdict != VERDICT_FORWARD)
 		return g->verdict;
-	return take_path(b, p, g, false);
+	return take_path(b, p, g, in, last, false);
 }
 
 void stage_route(struct batch *b)
@@ -275,13 +314,14 @@ void stage_route(struct batch *b)
 	const struct fib_rules *rules = __atomic_load_n(&b->fib->rules, __ATOMIC_CONSUME);
 	const struct fib_iface **in = b->ingress;
 	struct packet *p = b->packets, *end = p + b->count;
+	struct last_choice last4 = { 0 }, last6 = { 0 };
 
 	for (; p < end; p++, in++) {
 		if (p->verdict != VERDICT_FORWARD)
 			continue;
 		if (p->flags & PACKET_IPV4)
-			p->verdict = (uint8_t)route4(b, p, rules, *in);
+			p->verdict = (uint8_t)route4(b, p, rules, *in, &last4);
 		else
-			p->verdict = (uint8_t)route6(b, p, rules, *in);
+			p->verdict = (uint8_t)route6(b, p, rules, *in, &last6);
 	}
 }

@@ -114,4 +114,6 @@ def test_start_with_a_bad_file(tmp_path):
     path = tmp_path / 'routerd.ini'
     path.write_text('[port a]\nmode = fast\n')
     r = subprocess.run([binary('routerd'), '-c', str(path)], capture_output=True, text=True, timeout=20)
-    assert r.returncode > 0 and f'{path}:2:' in r.stderr
+    # EX_CONFIG, by which systemd knows that another try is of no use (RestartPreventExitStatus=)
+    assert r.returncode == 78 and f'{path}:2:' in r.stderr
+    assert check(path).returncode == 1

@@ -6,6 +6,7 @@ import random
 import socket
 import stat
 import subprocess
+import threading
 import time
 
 import pytest
@@ -15,6 +16,11 @@ from harness.routerd import METRICS, binary, parse_metrics
 
 pytestmark = [pytest.mark.sanitizer, pytest.mark.routerd]
 COMMANDS = ('status', 'port', 'queue', 'route', 'neighbour', 'stats', 'drops', 'frames')
+
+BAD_REQUESTS = (b'\n', b'hello\n', b'{}\n', b'[]\n', b'null\n', b'{"command":5}\n',
+                b'{"command":"nonsense"}\n', b'{"command":"route","arguments":7}\n',
+                b'{"command":"route_get","arguments":{"dst":[]}}\n', b'\xff\xfe\n',
+                b'{"command":"status"' + b' ' * 70000 + b'}\n', b'[' * 60000 + b'\n')
 
 
 def mixed_traffic(lab):
@@ -56,13 +62,14 @@ class TestRouterctl:
                 'synced'} <= set(mirror)
         assert lab.daemon.json('status')['ready'] is True
 
-    @pytest.mark.parametrize('command', COMMANDS)
-    def test_table(self, lab, command):
-        """Without -j: a table for people, not empty, without JSON."""
-        out = lab.daemon.ctl(command)
-        assert out.strip() and not out.lstrip().startswith(('{', '['))
-        if command in ('port', 'queue', 'stats'):
-            assert 'lan' in out and 'wan' in out
+    def test_tables(self, lab):
+        """Without -j: tables for people, not empty, without JSON."""
+        mixed_traffic(lab)
+        for command in COMMANDS:
+            out = lab.daemon.ctl(command)
+            assert len(out.splitlines()) >= 2 and not out.lstrip().startswith(('{', '[')), command
+            if command in ('port', 'queue', 'stats'):
+                assert 'lan' in out and 'wan' in out, command
 
     def test_bytes_are_counted(self, lab):
         """Bytes of forwarded packets: exactly those of the frames as they came."""
@@ -93,12 +100,79 @@ class TestRouterctl:
                            capture_output=True, text=True, timeout=20)
         assert r.stdout.count('\n') == 1
 
+    def test_interface_name_of_any_bytes(self, lab):
+        """The kernel takes any name without blank and slash; JSON does not."""
+        name = 'w\udcff\x1b'
+        lab.router.ip('link add name w0 type veth peer name w1')
+        lab.router.run('ip', 'link', 'set', 'w0', 'name', name)
+        for words in (('addr', 'add', '10.99.0.1/24'), ('link', 'set', 'up')):
+            lab.router.run('ip', *words, 'dev', name)
+        lab.router.run('ip', 'link', 'set', 'w1', 'up')
+        lab.sync()
+        try:
+            assert [r['paths'][0]['dev'] for r in lab.daemon.json('route', '10.99.0.0/24')] == ['w??']
+        finally:
+            lab.router.ip('link del w1')
+
     def test_long_list_is_whole(self, lab):
         """20,000 routes come in pages, none missing, none twice."""
         lab.router.batch([f'route add 11.0.{i >> 8}.{i & 255}/32 via 10.0.2.2' for i in range(20000)])
         lab.sync()
         rows = [r['dst'] for r in lab.daemon.json('route') if r['dst'].startswith('11.0.')]
         assert len(rows) == len(set(rows)) == 20000
+
+
+class TestUnreliableDaemon:
+    """routerctl against a daemon that hangs up: one that drops quiet clients, one that dies."""
+
+    @staticmethod
+    def serve(path, connections):
+        """Each connection answers so many requests with a page of one element, then ends; after the last: nobody."""
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(path)
+        listener.listen(5)
+        asked = []
+
+        def run():
+            for answers in connections:
+                s = listener.accept()[0]
+                with s, s.makefile('rw') as f:
+                    for _ in range(answers):
+                        asked.append(json.loads(f.readline()).get('arguments', {}).get('after'))
+                        n = len(asked)
+                        reply = {'ok': True, 'result': [{'dst': f'10.0.{n}.0/24', 'table': 'main', 'paths': []}]}
+                        if n < 3:
+                            reply['next'] = str(n)
+                        f.write(json.dumps(reply) + '\n')
+                        f.flush()
+            listener.close()
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        return thread, asked
+
+    def ask(self, tmp_path, connections):
+        path = str(tmp_path / 's')
+        thread, asked = self.serve(path, connections)
+        r = subprocess.run([binary('routerctl'), '--socket', path, '-j', 'route'], capture_output=True, text=True,
+                           timeout=20)
+        thread.join(5)
+        return r, asked
+
+    def test_dials_again_between_pages(self, tmp_path):
+        r, asked = self.ask(tmp_path, (1, 2))
+        assert r.returncode == 0, r.stderr
+        assert [x['dst'] for x in json.loads(r.stdout)] == ['10.0.1.0/24', '10.0.2.0/24', '10.0.3.0/24']
+        assert asked == [None, '1', '2']
+
+    def test_failure_after_the_first_page(self, tmp_path):
+        """What came is whole JSON; the exit code and standard error tell that it is not all."""
+        r, _ = self.ask(tmp_path, (1,))
+        assert r.returncode == 3 and 'does not answer' in r.stderr
+        assert [x['dst'] for x in json.loads(r.stdout)] == ['10.0.1.0/24']
+
+    def test_failure_at_once(self, tmp_path):
+        r, _ = self.ask(tmp_path, (0,))
+        assert r.returncode == 3 and not r.stdout
 
 
 class TestControlSocket:
@@ -120,16 +194,13 @@ class TestControlSocket:
         mode = os.stat(lab.daemon.socket).st_mode
         assert stat.S_ISSOCK(mode) and not mode & 0o007, oct(mode)
 
-    @pytest.mark.parametrize('line', (b'\n', b'hello\n', b'{}\n', b'[]\n', b'null\n', b'{"command":5}\n',
-                                      b'{"command":"nonsense"}\n', b'{"command":"route","arguments":7}\n',
-                                      b'{"command":"route_get","arguments":{"dst":[]}}\n', b'\xff\xfe\n',
-                                      b'{"command":"status"' + b' ' * 70000 + b'}\n', b'[' * 60000 + b'\n'))
-    def test_bad_request_gets_an_error(self, lab, line):
-        answer = self.ask(lab, line)
-        if answer:
-            assert json.loads(answer)['ok'] is False
-            assert json.loads(answer)['error']
-        assert lab.daemon.json('status')['ready'] is True
+    def test_bad_requests_get_an_error(self, lab):
+        """Each one is answered with an error, or the visitor is shown the door; the next visitor is served."""
+        for line in BAD_REQUESTS:
+            answer = self.ask(lab, line)
+            if answer:
+                assert json.loads(answer)['ok'] is False and json.loads(answer)['error'], line[:60]
+            assert lab.daemon.json('status')['ready'] is True
 
     def test_garbage_and_half_requests(self, lab):
         """A thousand bad visitors, many at a time: the daemon answers the good one at once and goes on forwarding."""

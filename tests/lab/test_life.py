@@ -13,7 +13,7 @@ from harness.routerd import METRICS, SANITIZED, Routerd, binary
 from harness.traffic import Stream
 from harness.wire import to
 
-pytestmark = [pytest.mark.sanitizer, pytest.mark.routerd]
+pytestmark = pytest.mark.routerd
 
 
 def kernel_forwards(lab):
@@ -21,6 +21,7 @@ def kernel_forwards(lab):
 
 
 @pytest.mark.parametrize('mode', ('native', 'generic'))
+@pytest.mark.sanitizer
 def test_killed_the_kernel_forwards_at_once(make_lab, mode):
     """kill -9 under traffic: what was in the daemon's hands may be lost, after that the kernel forwards it all."""
     lab = make_lab(mode=mode, workers=2, queues=2 if mode == 'native' else 1)
@@ -52,6 +53,7 @@ def test_killed_the_kernel_forwards_at_once(make_lab, mode):
         lab.h1.send(f)
 
 
+@pytest.mark.sanitizer
 def test_hung_the_kernel_forwards_within_a_second(lab):
     """SIGSTOP: the heartbeat goes stale, the steer program passes everything; SIGCONT: routerd takes over again."""
     lab.kernel_forwards_freely = True
@@ -73,6 +75,7 @@ def test_hung_the_kernel_forwards_within_a_second(lab):
 
 
 @pytest.mark.parametrize('signum', (signal.SIGTERM, signal.SIGINT))
+@pytest.mark.sanitizer
 def test_stopped_under_traffic(make_lab, signum):
     """A planned stop: exit 0, nothing left, the kernel goes on with hardly a packet lost."""
     lab = make_lab(workers=2, queues=2)
@@ -99,6 +102,7 @@ def test_started_under_traffic(make_lab):
     assert lab.snapshot().port('lan', 'forwarded') > 500
 
 
+@pytest.mark.sanitizer
 def test_started_and_stopped_again_and_again(make_lab):
     """No start finds anything of the one before."""
     lab = make_lab(daemon=False)
@@ -113,6 +117,7 @@ def test_started_and_stopped_again_and_again(make_lab):
         lab.stop_daemon()
 
 
+@pytest.mark.sanitizer
 def test_two_routers_side_by_side(make_lab):
     """Two daemons in two namespaces, each with its own files: they do not know of each other, nor of each other's
     end."""
@@ -158,11 +163,13 @@ class TestRefusedStarts:
               lab.daemon.socket)
         self.still_forwards(lab)
 
+    @pytest.mark.sanitizer
     def test_metrics_address_in_use(self, lab):
         fails(second(lab, {'metrics': {'listen': f'{METRICS[0]}:{METRICS[1]}'}, 'port lan': {}, 'port wan': {}}),
               f'{METRICS[0]}:{METRICS[1]}')
         self.still_forwards(lab)
 
+    @pytest.mark.sanitizer
     def test_ports_in_use(self, lab):
         """The port already has an XDP program: named, with what to do; the first daemon is not disturbed."""
         other = second(lab, {'port lan': {}, 'port wan': {}})
@@ -205,6 +212,7 @@ class TestRefusedStarts:
             lab.h1.send(lab.h1.frame(udp_packet(lab.h1.ip4, lab.h2.ip4)))
 
 
+@pytest.mark.sanitizer
 def test_port_disappears_while_running(make_lab):
     """A port is deleted under the daemon: it goes on with the others, and its frames come home."""
     lab = make_lab(ports=('lan', 'wan', 'wan2'))
@@ -217,6 +225,70 @@ def test_port_disappears_while_running(make_lab):
         lab.h1.send(lab.h1.frame(udp_packet(lab.h1.ip4, lab.h2.ip4)))
     with lab.expect(kernel={('lan', 'no_route'): 1}):
         lab.h1.send(lab.h1.frame(udp_packet(lab.h1.ip4, lab.h3.ip4)))
+
+
+def assert_forwards(lab):
+    f = lab.h1.frame(udp_packet(lab.h1.ip4, lab.h2.ip4))
+    cap = lab.h2.capture()
+    with lab.expect(forwarded=1):
+        lab.h1.send(f)
+        assert cap.take(1, to(lab.h2.ip4)) == [lab.h2.received(f)]
+
+
+def bring_up(lab, host):
+    """What a device loses when it leaves a namespace or is down."""
+    lab.router.batch([f'address replace {host.gw_ip4}/24 dev {host.link}', f'link set {host.link} up',
+                      f'neigh replace {host.ip4} lladdr {host.mac} dev {host.link} nud permanent'])
+
+
+def test_port_leaves_and_returns(make_lab):
+    """The same device with the same number, before the daemon looks: its sockets are dead, so it is opened anew."""
+    lab = make_lab()
+    index = kernel.links(lab.router)['lan']['ifindex']
+    away = lab.extra_netns('x')
+    os.kill(lab.daemon.process.pid, signal.SIGSTOP)  # both events come in one go
+    lab.router.ip(f'link set lan netns {away.name}')
+    away.ip(f'link set lan netns {lab.router.name}')
+    bring_up(lab, lab.h1)
+    os.kill(lab.daemon.process.pid, signal.SIGCONT)
+    assert kernel.links(lab.router)['lan']['ifindex'] == index, 'the kernel gave another number: nothing is tested'
+    lab.wait_for(lambda: 'lan: the interface is gone: closing' in lab.daemon.log(), 'the port to be closed')
+    lab.wait_for(lambda: any(p['name'] == 'lan' and p['state'] == 'up' for p in lab.daemon.json('port')),
+                 'the port to be opened again')
+    lab.sync()
+    lab._device_base = None
+    assert_forwards(lab)
+
+
+@pytest.mark.parametrize('missing', (True, False), ids=('missing', 'down'))
+def test_waits_for_its_devices(make_lab, missing):
+    """No device there or up at the start: it says what it waits for, stays, and takes them when they come."""
+    lab = make_lab(daemon=False)
+    for link in ('lan', 'wan'):
+        lab.router.ip(f'link set {link} down')
+        if missing:
+            lab.router.ip(f'link set {link} name {link}-0')
+    lab.daemon.start(wait=False)
+    lab.wait_for(lambda: 'waiting for' in lab.daemon.log(), 'the daemon to say that it waits')
+    status = lab.daemon.json('status')
+    assert status['ready'] is False and status['ports'] == 0
+    assert [w for w in status['warnings'] if 'lan' in w] and [w for w in status['warnings'] if 'wan' in w]
+    assert 'not forwarding yet' in lab.daemon.ctl('status')
+    for link in ('lan', 'wan'):
+        if missing:
+            lab.router.ip(f'link set {link}-0 name {link}')
+        bring_up(lab, lab.host(link))
+    lab.wait_for(lambda: lab.daemon.json('status')['ports'] == 2, 'both ports')
+    assert lab.daemon.json('status')['ready'] is True
+    lab.sync()
+    lab._device_base = None
+    assert_forwards(lab)
+
+
+def test_does_not_wait_when_a_port_is_really_refused(make_lab):
+    """One device missing, the other one not usable: exit with the cause that waiting does not mend."""
+    lab = make_lab(daemon=False)
+    fails(second(lab, {'port nowhere': {}, 'port lan': {'mode': 'zero-copy'}}), 'no port can be opened', 'zero-copy')
 
 
 def test_smallest_configuration(make_lab):

@@ -20,6 +20,7 @@
 #include <cmocka.h>
 
 #include "api/suggest.h"
+#include "api/text.h"
 #include "common/bits.h"
 #include "common/clock.h"
 #include "control/control_socket.h"
@@ -543,6 +544,72 @@ static void suggestions(void **state)
 	assert_null(suggest_nearest("a-word-that-is-much-longer-than-thirty-one-bytes", words, 4));
 }
 
+static void assert_clean(const char *text, const char *want)
+{
+	json_t *value = text_json(text);
+
+	assert_non_null(value);
+	assert_string_equal(json_string_value(value), want);
+	json_decref(value);
+}
+
+static void texts_from_outside_become_json(void **state)
+{
+	json_t *none = text_json(NULL);
+
+	(void)state;
+	assert_true(json_is_null(none));
+	json_decref(none);
+	assert_clean("", "");
+	assert_clean("lan0", "lan0");
+	assert_clean("w\303\244n\342\202\254\360\237\230\200\302\240", "w\303\244n\342\202\254\360\237\230\200\302\240");
+	assert_clean("\033[31mx\177\n", "?[31mx??");
+	assert_clean("a\302\205b", "a??b");                  /* C1 */
+	assert_clean("a\377b\200", "a?b?");                  /* no lead byte */
+	assert_clean("\300\257 \340\200\257", "?? ???");    /* overlong */
+	assert_clean("\355\240\200 \364\220\200\200", "??? ????");  /* surrogate; beyond U+10FFFF */
+	assert_clean("cut \342\202", "cut ??");
+	assert_clean("cut \303", "cut ?");
+}
+
+static void error_of_any_bytes_is_json(void **state)
+{
+	char *line = protocol_format_error("no interface \"w\377\033\342\202");
+	json_t *reply;
+
+	(void)state;
+	assert_non_null(line);
+	reply = json_loads(line, 0, NULL);
+	assert_string_equal(json_string_value(json_object_get(reply, "error")), "no interface \"w?\?\?\?");
+	json_decref(reply);
+	free(line);
+}
+
+static void assert_folded(const char *attempts, const char *want)
+{
+	char out[200];
+
+	text_fold_attempts(attempts, '|', " | ", out, sizeof(out));
+	assert_string_equal(out, want);
+}
+
+static void causes_are_told_once(void **state)
+{
+	char small[8];
+
+	(void)state;
+	assert_folded("", "");
+	assert_folded("no memory", "no memory");
+	assert_folded("native: x (EBUSY)", "native: x (EBUSY)");
+	assert_folded("zero-copy: x|native: x|generic: x", "zero-copy, native, generic: x");
+	assert_folded("zero-copy: a|native: x|generic: x", "zero-copy: a | native, generic: x");
+	assert_folded("zero-copy: x|native: a: b|generic: x", "zero-copy, generic: x | native: a: b");
+	assert_folded("zero-copy: in use; stop it|native: in use; stop it|generic: in use; st",
+		"zero-copy, native, generic: in use; stop it");
+	text_fold_attempts("zero-copy: x|native: x", '|', " | ", small, sizeof(small));
+	assert_true(strlen(small) < sizeof(small));
+}
+
 int main(void)
 {
 #define SOCKET_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -561,6 +628,9 @@ int main(void)
 		SOCKET_TEST(group_must_exist),
 		SOCKET_TEST(changing_needs_root),
 		cmocka_unit_test(suggestions),
+		cmocka_unit_test(texts_from_outside_become_json),
+		cmocka_unit_test(error_of_any_bytes_is_json),
+		cmocka_unit_test(causes_are_told_once),
 	};
 
 	return cmocka_run_group_tests_name("control_socket", tests, NULL, NULL);
