@@ -172,7 +172,7 @@ $(O)/tests/bench_%: $(O)/obj/tests/bench/bench_%.o $(REPLAY_SUPPORT) $(LIBRARIES
 	$(Q)$(CC) $(CFLAGS) -o $@ $< $(REPLAY_SUPPORT) $(TEST_LIBS)
 
 lint:
-	$(Q)tests/lint/run.sh $(O)
+	$(Q)ROUTERD_LAYERS=lint O=$(O) tests/check.sh
 
 # ---- installation ----
 UNITS = $(wildcard systemd/*.service systemd/*.socket)

@@ -46,7 +46,7 @@ def test_100000_changes_while_traffic_flows(make_lab):
     lost, doubled = stream.lost(), stream.doubled()
     assert not lost, f'{len(lost)} of {stream.sent} lost, first {lost[:5]}'
     assert not doubled
-    assert stream.sent >= 3000
+    assert stream.sent >= 300, "the sender slept"
     if not lab.daemon_up():
         return
     assert after.port('lan', 'forwarded') - before.port('lan', 'forwarded') == stream.sent

@@ -353,6 +353,7 @@ class TestForwardingSwitch:
         with lab.expect(forwarded=1):
             lab.h1.send(f)
 
+    @pytest.mark.routerd
     def test_delivery_device_set_down(self, make_lab):
         """Without its TAP routerd could give nothing to the kernel: it is set up again within a second or two."""
         lab = make_lab()

@@ -159,7 +159,9 @@ class TestNextHops:
         lab.ip(f'nexthop add id 1 via {lab.h2.ip(family)} dev wan', f'nexthop add id 2 via {lab.h3.ip(family)} dev wan2',
                'nexthop add id 10 group 1/2', f'route add {net(family)} nhid 10')
         stream = Stream(lab, lab.h1, addr(family), [lab.h2, lab.h3], pps=3000, flows=64).start()
-        for _ in range(8):
+        rounds = 0
+        while rounds < 8 or stream.sent <= 300:  # on a busy machine the sender may be slow to start
+            rounds += 1
             for change in ('nexthop replace id 10 group 1', 'nexthop replace id 10 group 1,3/2,2',
                            f'nexthop replace id 2 via {lab.h2.ip(family)} dev wan',
                            'nexthop replace id 10 group 2', f'nexthop replace id 2 via {lab.h3.ip(family)} dev wan2',
@@ -167,7 +169,6 @@ class TestNextHops:
                 lab.router.ip(change)
         lab.sync()
         stream.stop()
-        assert stream.sent > 300
         assert not stream.lost() and not stream.doubled()
         hosts = {h for hs in stream.arrived.values() for h in hs}
         assert hosts == {0, 1}, 'both next hops have carried traffic'
