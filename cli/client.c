@@ -198,3 +198,18 @@ int ctl_list(struct ctl *ctl, const char *command, json_t *arguments, void (*row
 		fputs(first ? "[]\n" : "\n]\n", stdout);
 	return code;
 }
+
+int ctl_show(struct ctl *ctl, const char *command, json_t *arguments, void (*print)(json_t *result))
+{
+	json_t *result = NULL;
+	int code = ctl_call(ctl, command, arguments, &result);
+
+	if (code)
+		return code;
+	if (ctl->json)
+		ctl_print_json(result);
+	else
+		print(result);
+	json_decref(result);
+	return CTL_OK;
+}

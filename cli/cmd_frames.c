@@ -29,17 +29,7 @@ static void print_table(json_t *s)
 
 int cmd_frames(struct ctl *ctl, int argc, char **argv)
 {
-	json_t *s = NULL;
 	int code = ctl_no_arguments(ctl, argc, argv);
 
-	if (!code)
-		code = ctl_call(ctl, "frames", NULL, &s);
-	if (code)
-		return code;
-	if (ctl->json)
-		ctl_print_json(s);
-	else
-		print_table(s);
-	json_decref(s);
-	return CTL_OK;
+	return code ? code : ctl_show(ctl, "frames", NULL, print_table);
 }

@@ -52,18 +52,7 @@ static void print_table(json_t *list)
 
 int cmd_port(struct ctl *ctl, int argc, char **argv)
 {
-	json_t *list = NULL;
-	int code;
-
 	if (argc > 1)
 		return ctl_usage_error(ctl, "unexpected argument \"%s\"", argv[1]);
-	code = ctl_call(ctl, "port", argc ? json_pack("{s:s}", "name", argv[0]) : NULL, &list);
-	if (code)
-		return code;
-	if (ctl->json)
-		ctl_print_json(list);
-	else
-		print_table(list);
-	json_decref(list);
-	return CTL_OK;
+	return ctl_show(ctl, "port", argc ? json_pack("{s:s}", "name", argv[0]) : NULL, print_table);
 }

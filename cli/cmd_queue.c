@@ -36,18 +36,7 @@ static void print_table(json_t *list)
 
 int cmd_queue(struct ctl *ctl, int argc, char **argv)
 {
-	json_t *list = NULL;
-	int code;
-
 	if (argc > 1)
 		return ctl_usage_error(ctl, "unexpected argument \"%s\"", argv[1]);
-	code = ctl_call(ctl, "queue", argc ? json_pack("{s:s}", "port", argv[0]) : NULL, &list);
-	if (code)
-		return code;
-	if (ctl->json)
-		ctl_print_json(list);
-	else
-		print_table(list);
-	json_decref(list);
-	return CTL_OK;
+	return ctl_show(ctl, "queue", argc ? json_pack("{s:s}", "port", argv[0]) : NULL, print_table);
 }

@@ -52,6 +52,9 @@ int ctl_no_arguments(const struct ctl *ctl, int argc, char **argv);
  * otherwise the exit code, and the reason stands on standard error. */
 int ctl_call(struct ctl *ctl, const char *command, json_t *arguments, json_t **ret_result);
 
+/* Call and show the result: as JSON with -j, else by @print. Takes @arguments as ctl_call() does. Returns an exit code. */
+int ctl_show(struct ctl *ctl, const char *command, json_t *arguments, void (*print)(json_t *result));
+
 /* Ask for a list, page by page, and call @row for each element; with -j print the array instead. */
 int ctl_list(struct ctl *ctl, const char *command, json_t *arguments, void (*row)(void *ctx, json_t *element), void *ctx);
 

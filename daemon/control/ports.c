@@ -178,7 +178,7 @@ int ports_local_address(struct ports *p, int family, const void *addr, bool pres
 
 bool ports_mtu_fits(const struct ports *p, const char *name, uint32_t mtu, struct error *e)
 {
-	uint32_t most = p->options.frame_size - PORTS_XDP_HEADROOM - LINK_OVERHEAD;
+	uint32_t most = p->options.frame_size - XSK_HEADROOM - LINK_OVERHEAD;
 
 	if (mtu <= most)
 		return true;

@@ -11,8 +11,6 @@
 #include "port/steer.h"
 #include "port/umem.h"
 
-#define PORTS_XDP_HEADROOM 256u  /* before a received packet in its frame */
-
 struct ports_entry {
 	struct port *port;
 	struct steer *steer;

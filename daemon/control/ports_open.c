@@ -357,7 +357,7 @@ static int prepare(struct ports *p, struct ports_entry *entry, struct error *e)
 	if (!ports_mtu_fits(p, entry->device.name, entry->device.mtu, e))
 		return -EMSGSIZE;
 	entry->fits = true;
-	r = steer_new(p->shared, frame_size(&p->memory->table) - PORTS_XDP_HEADROOM, &entry->steer, e);
+	r = steer_new(p->shared, frame_size(&p->memory->table) - XSK_HEADROOM, &entry->steer, e);
 	if (r < 0)
 		return r;
 	return steer_set_link(entry->steer, entry->device.mac, 0);

@@ -179,11 +179,6 @@ const char *deliver_device(const struct deliver *d)
 	return d->device;
 }
 
-uint32_t deliver_ifindex(const struct deliver *d)
-{
-	return d->ifindex;
-}
-
 static int set_port(struct deliver *d, uint16_t number, uint32_t ifindex)
 {
 	uint32_t key = number;

@@ -25,7 +25,6 @@ void deliver_free(struct deliver *d);  /* NULL is fine */
 /* Set the device up again if somebody has set it down. 0; -ENODEV: it has been deleted. */
 int deliver_revive(struct deliver *d);
 const char *deliver_device(const struct deliver *d);  /* its name */
-uint32_t deliver_ifindex(const struct deliver *d);
 
 /* Open the way for port @number, whose device is @ifindex. @generic: its XDP program is attached in generic mode. */
 int deliver_open_port(struct deliver *d, uint16_t number, uint32_t ifindex, bool generic, struct error *e);

@@ -14,7 +14,6 @@
 #include "port/xsk_impl.h"
 
 #define POOL_PATIENCE_NS (3 * NS_PER_S)
-#define XDP_HEADROOM 256u   /* before a received packet in its frame */
 #define LINK_OVERHEAD 26u   /* Ethernet header, two VLAN tags, FCS: net/xdp/xsk_buff_pool.c asks for as much */
 
 const char *xsk_mode_name(enum xsk_mode mode)
@@ -250,7 +249,7 @@ static int attach(struct xsk_port *x, const struct netdev *device, struct error 
 /* What the driver would not refuse, and yet get wrong. */
 static int check_zero_copy(const struct xsk_options *o, struct error *e)
 {
-	uint32_t room = frame_size(&o->memory->table) - XDP_HEADROOM, unit = o->device->known->buffer_unit;
+	uint32_t room = frame_size(&o->memory->table) - XSK_HEADROOM, unit = o->device->known->buffer_unit;
 
 	if (o->mode != XSK_MODE_ZERO_COPY || !unit || o->device->mtu + LINK_OVERHEAD <= room - room % unit)
 		return 0;

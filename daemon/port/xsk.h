@@ -27,6 +27,8 @@
 #include "port/umem.h"
 #include "port/xsk_socket.h"
 
+#define XSK_HEADROOM 256u  /* bytes before a received packet in its frame (XDP_PACKET_HEADROOM, afxdp-drivers 1.1) */
+
 /* As the configuration says, in the order in which they are tried. */
 enum xsk_mode { XSK_MODE_AUTO, XSK_MODE_ZERO_COPY, XSK_MODE_NATIVE, XSK_MODE_GENERIC };
 

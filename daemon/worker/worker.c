@@ -12,9 +12,9 @@
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
-#include <urcu-qsbr.h>
 
 #include "common/clock.h"
+#include "common/quiescent.h"
 #include "worker/worker_impl.h"
 
 #define SYNCHRONIZE_PATIENCE_NS (2 * NS_PER_S)
@@ -228,7 +228,7 @@ int workers_synchronize(struct workers *w)
 			return r;
 	}
 	/* For whoever else reads under RCU; the workers have passed already. */
-	synchronize_rcu();
+	quiescent_wait();
 	free_retired(w);
 	return 0;
 }
